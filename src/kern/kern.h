@@ -1,0 +1,177 @@
+/* kern: the kernel table, its fill functions, and the packed forms that kernels read. May include
+ * base, cpu, quant.
+ *
+ * Numbers are part of the contract. Every entry is defined by its scalar version (kern/scalar), and
+ * every ISA version gives the SAME BITS: outputs are lanes (a lane is one output element), each output
+ * is summed over K in ascending order with one fma a term, and the few true reductions (norms, sums
+ * of a softmax) use 16 virtual lanes, lane = index mod 16, folded as 8+8, 4+4, 2+2, 1+1. exp, tanh,
+ * erf are ours: the same polynomial, operation by operation, with explicit fma. So a result never
+ * depends on the batch, the tile, the thread or the ISA. Kernels cannot fail: sizes are checked at
+ * load, at plan, or at the door. */
+#ifndef HY_KERN_H
+#define HY_KERN_H
+
+#include "base/base.h"
+#include "cpu/cpu.h"
+#include "quant/quant.h"
+
+/* ---- packed weights ("panels") --------------------------------------------------------------- */
+
+/* A panel is P rows of a matrix, interleaved so that rows are SIMD lanes; P = hy_kernels.panel
+ * (8, or 16 with AVX-512). The layout depends on (type, P) only and is described in pack.c:
+ *   floats:  [k][P]
+ *   blocks:  per 32 weights of k: scales of P rows, then code planes; a 32-bit lane holds 4
+ *            consecutive k of one row; K-quants keep d, dmin per 256 and the 6/8-bit sub-scales.
+ * Rows past n_row in the last panel are zero. */
+typedef struct hy_panels {
+    hy_qtype type;
+    uint32_t p;                /* rows a panel */
+    uint64_t n_row, k;         /* real rows (outputs), row length; k % block == 0 */
+    uint64_t n_panel, panel_bytes;
+    const uint8_t *data;       /* HY_ALIGN-aligned, n_panel * panel_bytes */
+} hy_panels;
+
+/* Fills everything but data. False when k is no multiple of the block, or a size overflows. */
+bool hy_panels_shape(hy_panels *w, hy_qtype type, uint32_t p, uint64_t n_row, uint64_t k);
+/* Packs panel i from source rows in file format (row r at src + r * src_row_bytes). Any thread. */
+void hy_panel_pack(const hy_panels *w, uint8_t *dst_panel, const void *const *src_row,
+                   uint32_t n_src_row); /* src_row[i]: one row in file format; n_src_row <= p */
+/* Dequantises one row out of its panel: [k] floats, bit for bit what quant's unpack gives. */
+void hy_panel_row(const hy_panels *w, uint64_t i_row, float *dst);
+
+/* ---- int8 activations ------------------------------------------------------------------------- */
+
+/* Rows of k codes; a group of 32 has a scale d = max|x| / 127 (F32) and two sums of 16 codes each. */
+typedef struct hy_act8 {
+    int8_t *q;                 /* [n_tok, k] */
+    float *d;                  /* [n_tok, k / 32] */
+    int16_t *sum;              /* [n_tok, k / 16] */
+    uint64_t k;
+} hy_act8;
+
+/* ---- matmul ----------------------------------------------------------------------------------- */
+
+/* y[t][r] = sum_k w[r][k] * x[t][k] (+ bias[r]) (+ add[t][r]) for panels [first, last), t < n_tok.
+ * With int8 activations, per group of 32 in ascending order, acc starting at 0:
+ *     acc = fmaf((float)idot, ws * xd, acc)             ws = weight scale in F32 (K-quants: d * sc,
+ *                                                       Q6_K & co: d, with sc inside the exact idot)
+ *     acc = fmaf((float)isum, wm * xd, acc)             for types with a minimum (wm = m, or
+ *                                                       -(dmin * m); isum exact, groups of 16 in one)
+ * idot, isum exact in int32. With F32 activations: acc = fmaf(w[r][k], x[k], acc), k ascending,
+ * w the dequantised weight. Bias, then add, are plain additions at the end. */
+typedef struct hy_mm {
+    const hy_panels *w;
+    uint64_t panel_first, panel_last;
+    uint32_t n_tok;
+    const uint32_t *x_row;     /* NULL: token t reads activation row t; else row x_row[t] */
+    const uint32_t *y_row;     /* NULL: token t writes output row t; else row y_row[t] */
+    hy_act8 x8;                /* int8 path */
+    const float *x;            /* F32 path: [*, x_stride] */
+    size_t x_stride;
+    float *y;                  /* row * y_stride + r */
+    size_t y_stride;
+    const float *bias;         /* [n_row] or NULL */
+    const float *add;          /* [*, add_stride], indexed like y, or NULL; may be y itself */
+    size_t add_stride;
+} hy_mm;
+typedef void hy_mm_fn(const hy_mm *m);
+
+/* ---- attention over pages --------------------------------------------------------------------- */
+
+#define HY_PAGE_TOK 16         /* tokens a page */
+#define HY_ATT_TILE 64         /* tokens a tile: four pages, cut at absolute positions */
+
+typedef enum hy_kv_type { HY_KV_F32, HY_KV_F16, HY_KV_BF16, HY_KV_Q8, HY_KV_Q4, HY_KV_TYPE_COUNT } hy_kv_type;
+
+/* Layout of one page of one layer and KV head:
+ *   K: codes [d_k][16] (tokens are lanes), Q8: then F32 scale[16]; Q4: nibbles, two d rows a byte
+ *      ([d_k/2][16], low nibble = even d), scales F32 [d_k/32][16]
+ *   V: codes [16][d_v] (d are lanes), Q8: then F32 scale[16]; Q4: nibbles [16][d_v/2] (low = first
+ *      half d < d_v/2 of each 32: see kv_layout.c), scales F32 [16][d_v/32]
+ * Q8: x ~ scale * q, q in -127..127, scale = max|x| / 127. Q4: x ~ scale * (q - 8), groups of 32
+ * along d (d must be a multiple of 32 for Q4). Each part is padded to HY_ALIGN. */
+uint64_t hy_kv_k_bytes(hy_kv_type t, uint32_t d_k);
+uint64_t hy_kv_v_bytes(hy_kv_type t, uint32_t d_v);
+bool hy_kv_type_from_name(const char *name, hy_kv_type *out); /* f32 f16 bf16 q8 q4 (q8_0, q4_0) */
+const char *hy_kv_type_name(hy_kv_type t);
+
+/* One tile for a stack of query rows that share a KV head. For query i the keys at absolute positions
+ * j of the tile with j <= q_pos[i] and (window == 0 or j > q_pos[i] - window) count:
+ *     s_j = (sum_d q[d] * k[j][d], d ascending, fma) * scale; softcap c: s = c * tanh(s / c)
+ *     m = max_j s_j; p_j = exp(s_j - m); l = sum p_j (16 lanes, lane = j mod 16);
+ *     o[d] = sum_j p_j * v[j][d], j ascending, fma.   No key: m = -inf, l = 0, o = 0. */
+typedef struct hy_att {
+    hy_kv_type type;
+    uint32_t d_k, d_v;
+    uint32_t n_q;
+    const float *q;            /* row i at q + i * q_stride */
+    size_t q_stride;
+    const int32_t *q_pos;      /* [n_q] */
+    int32_t pos0;              /* absolute position of the tile's first token: multiple of the tile */
+    uint32_t n_key;            /* tokens of the tile that exist (1..HY_ATT_TILE) */
+    const uint8_t *k_page[HY_ATT_TILE / HY_PAGE_TOK]; /* pages wholly outside every window may be NULL */
+    const uint8_t *v_page[HY_ATT_TILE / HY_PAGE_TOK];
+    float scale, softcap;      /* softcap 0: none */
+    uint32_t window;           /* 0: none */
+    float *m, *l;              /* [n_q] */
+    float *o;                  /* [n_q, d_v] */
+    float *work;               /* [n_q * HY_ATT_TILE] scratch */
+} hy_att;
+typedef void hy_att_fn(const hy_att *a);
+
+/* ---- the table -------------------------------------------------------------------------------- */
+
+typedef enum hy_act_fn_id { HY_ACT_SILU, HY_ACT_GELU, HY_ACT_GELU_TANH, HY_ACT_RELU, HY_ACT_RELU2,
+    HY_ACT_SIGMOID, HY_ACT_SWIGLU_OAI, HY_ACT_COUNT } hy_act_fn_id;
+
+typedef struct hy_kernels {
+    const char *isa;           /* "scalar", "avx2", "avx512", "neon", "dotprod", "i8mm" */
+    uint32_t panel;            /* P */
+    hy_mm_fn *mm_q8[HY_Q_COUNT];   /* int8 activations; NULL for float types */
+    hy_mm_fn *mm_f32[HY_Q_COUNT];  /* F32 activations; all types */
+    /* quantise one row of k floats (k % 32 == 0); round to nearest even; d = 0 for a zero group */
+    void (*act8)(const float *x, uint64_t k, int8_t *q, float *d, int16_t *sum);
+    /* y = x / sqrt(mean(x^2) + eps) * w; w may be NULL (ones); y may be x */
+    void (*rmsnorm)(const float *x, const float *w, float *y, uint64_t n, float eps);
+    /* y = (x - mean) / sqrt(var + eps) * w + b; b may be NULL */
+    void (*layernorm)(const float *x, const float *w, const float *b, float *y, uint64_t n, float eps);
+    void (*add)(const float *a, const float *b, float scale, float *y, uint64_t n); /* y = fma(b,scale,a) */
+    void (*scale)(float *x, float s, uint64_t n);
+    void (*softcap)(float *x, float cap, uint64_t n);          /* x = cap * tanh(x / cap) */
+    void (*act)(hy_act_fn_id f, float *x, uint64_t n);
+    /* y = f(g) * u; SWIGLU_OAI (gpt-oss): g = min(g, 7), u = clamp(u, -7, 7);
+     * y = (u + 1) * g * sigmoid(1.702 g) */
+    void (*act_mul)(hy_act_fn_id f, const float *g, const float *u, float *y, uint64_t n);
+    /* one head, in place. c, s: [n_rot / 2]. Half-split: pairs (i, i + n_rot/2); interleaved: pairs
+     * (2i, 2i+1). a' = a*c - b*s as fma(-b, s, a*c); b' = fma(a, s, b*c) */
+    void (*rope)(float *x, uint32_t n_rot, bool interleaved, const float *c, const float *s);
+    /* exp of every element minus `max`, in place; returns the 16-lane sum */
+    float (*exp_sum)(float *x, float max, uint64_t n);
+    float (*max)(const float *x, uint64_t n);                  /* n > 0 */
+    uint64_t (*argmax)(const float *x, uint64_t n);            /* the first of equal maxima */
+    /* write token `slot` (0..15) of a page */
+    void (*kv_put_k)(hy_kv_type t, uint8_t *page_k, uint32_t d_k, uint32_t slot, const float *k);
+    void (*kv_put_v)(hy_kv_type t, uint8_t *page_v, uint32_t d_v, uint32_t slot, const float *v);
+    hy_att_fn *att[HY_KV_TYPE_COUNT];
+    /* fold a tile's (m, l, o) into the running one: with M = max(m_acc, m): both scaled by
+     * exp(m_x - M) and added, acc first. An empty tile (m = -inf) changes nothing. */
+    void (*att_fold)(float *m_acc, float *l_acc, float *o_acc, float m, float l, const float *o,
+                     uint32_t d_v);
+} hy_kernels;
+
+/* Fills the table for the features in `cpu`: scalar first, then each ISA that fits overwrites what it
+ * does better. isa: NULL or "auto" for the best proven one, or a name; a name this machine cannot run
+ * gives HY_E_UNSUPPORTED listing those it can. HAYATE_ISA is read by the caller (engine). */
+hy_status hy_kern_fill(hy_kernels *k, uint64_t cpu, const char *isa, hy_err *err);
+/* Names this machine can run, best last; returns the count. */
+uint32_t hy_kern_isas(uint64_t cpu, const char *out[8]);
+
+/* Filled by one file each; every one checks its own feature bits. */
+void hy_kern_fill_scalar(hy_kernels *k, uint32_t panel);
+void hy_kern_fill_avx2(hy_kernels *k, uint64_t cpu);
+void hy_kern_fill_avx512(hy_kernels *k, uint64_t cpu);
+void hy_kern_fill_neon(hy_kernels *k, uint64_t cpu);
+void hy_kern_fill_dotprod(hy_kernels *k, uint64_t cpu);
+void hy_kern_fill_i8mm(hy_kernels *k, uint64_t cpu);
+
+#endif

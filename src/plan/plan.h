@@ -1,0 +1,109 @@
+/* plan: recipe -> instructions for one model; fuse, place slots, bind kernels, run, explain. May
+ * include base, cpu, quant, kern, file, arch, kv. */
+#ifndef HY_PLAN_H
+#define HY_PLAN_H
+
+#include "arch/arch.h"
+#include "base/base.h"
+#include "cpu/cpu.h"
+#include "file/file.h"
+#include "kern/kern.h"
+#include "kv/kv.h"
+
+/* ---- a model: family, hyper-parameters, packed weights ---------------------------------------- */
+
+typedef struct hy_weight {
+    hy_role role;
+    bool present;
+    /* matrices: n_expert panels sets (1 for plain ones); vectors: vec */
+    uint32_t n_expert;
+    hy_panels *panels;         /* [n_expert] or NULL */
+    float *vec;                /* norms, sinks, factors: F32, or NULL */
+    uint64_t n_vec;
+    float *bias;               /* [n_expert * n_row] or [n_vec], F32, or NULL */
+    uint64_t bytes;            /* resident */
+} hy_weight;
+
+typedef struct hy_model {
+    const hy_family *family;
+    hy_hparams hp;
+    hy_kernels kern;
+    hy_weight global[HY_W_FIRST_LAYER_ROLE];
+    hy_weight (*layer)[HY_W_COUNT]; /* [n_layer], indexed by role */
+    bool tied;                 /* the output matrix is the token embedding */
+    bool all_float;            /* no quantised matrix: activations stay F32 */
+    uint64_t weight_bytes;     /* resident */
+    hy_arena *arena;
+    struct hy_model_mem *mem;  /* big allocations, private to weights.c */
+} hy_model;
+
+typedef struct hy_load_opts {
+    const hy_kernels *kern;
+    hy_team *team;             /* packs with all its threads */
+    void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes); /* or NULL */
+    void *progress_ctx;
+    volatile const int *cancel;/* not NULL and != 0: stop with HY_E_CANCELLED */
+    int quantise;              /* -1: keep; else hy_qtype that float matrices become while loading */
+} hy_load_opts;
+
+/* Family and hyper-parameters only: cheap, for `info`. Free with hy_model_free. */
+hy_status hy_model_describe(hy_model **out, const hy_file *f, hy_err *err);
+/* The whole: every tensor checked (presence, shape, type), packed by all threads, source pages let
+ * go. The file may be closed afterwards. */
+hy_status hy_model_load(hy_model **out, const hy_file *f, const hy_load_opts *o, hy_err *err);
+void hy_model_free(hy_model *m);                   /* accepts NULL */
+
+/* KV groups by window (layers' order kept); fills group[] (n_page = 0) and for each layer its group and
+ * index in it. Returns the number of groups, 0 when more than HY_KV_GROUPS_MAX. */
+uint32_t hy_model_kv_groups(const hy_model *m, hy_kv_type type, hy_kv_group group[HY_KV_GROUPS_MAX],
+                            uint8_t *layer_group, uint16_t *layer_index);
+
+/* ---- plan ------------------------------------------------------------------------------------- */
+
+typedef struct hy_plan_opts {
+    bool fuse;                 /* default true */
+    bool act_f32;              /* keep activations in F32 for quantised weights too */
+    hy_kv_type kv_type;
+    uint32_t n_ctx;            /* longest sequence */
+    uint32_t n_tok_max;        /* tokens of the largest step */
+    uint32_t n_out_max;        /* rows with logits of the largest step */
+    uint32_t n_row_max;        /* sequences of the largest step */
+} hy_plan_opts;
+
+typedef struct hy_plan hy_plan;
+hy_status hy_plan_compile(hy_plan **out, const hy_model *m, const hy_plan_opts *o, hy_err *err);
+void hy_plan_free(hy_plan *p);                     /* accepts NULL */
+uint64_t hy_plan_bytes(const hy_plan *p);          /* slots and tables */
+
+/* One sequence's share of a step: tokens [tok_first, tok_first + n_tok) of the batch at positions
+ * pos0 ... of that sequence. */
+typedef struct hy_row {
+    const hy_page_table *table;
+    uint32_t tok_first, n_tok, pos0;
+} hy_row;
+
+typedef struct hy_batch {
+    uint32_t n_tok;
+    const int32_t *token;      /* [n_tok], each < n_vocab: checked at the door */
+    const int32_t *pos;        /* [n_tok] */
+    uint32_t n_row;
+    const hy_row *row;
+    uint32_t n_out;
+    const uint32_t *out_tok;   /* [n_out] indices of tokens that want logits, ascending */
+} hy_batch;
+
+/* One step. logits: [n_out, n_vocab] (may be NULL when n_out = 0). No allocation. Pages must be reserved.
+ * Thread: the team's owner. */
+hy_status hy_plan_run(hy_plan *p, hy_team *team, const hy_kv *kv, const hy_batch *b, float *logits,
+                      hy_err *err);
+
+/* Per operator accumulated time (worker 0) since reset, when timing is on; for bench and profile. */
+typedef struct hy_op_time { hy_op op; uint64_t n, ns, bytes; } hy_op_time;
+void hy_plan_timing(hy_plan *p, bool on);
+uint32_t hy_plan_times(const hy_plan *p, hy_op_time out[HY_OP_COUNT]);
+
+/* Text of the plan: instructions before and after fusion, operators' count, bytes each moves for one
+ * decoded token. json: as a JSON object. */
+hy_status hy_plan_explain(const hy_model *m, const hy_plan_opts *o, bool json, hy_buf *out, hy_err *err);
+
+#endif
