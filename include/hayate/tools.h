@@ -1,0 +1,112 @@
+/* What the program's commands need beside the engine: inspecting, measuring, converting. Implemented
+ * in engine/. Texts and arrays handed out are freed with hy_memory_free. All calls are synchronous;
+ * where `progress` is given it is called from the calling thread, and returning true cancels
+ * (HY_E_CANCELLED). */
+#ifndef HAYATE_TOOLS_H
+#define HAYATE_TOOLS_H
+
+#include <hayate/hayate.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef bool hy_progress_fn(void *ctx, uint64_t done, uint64_t all);
+
+/* ---- a model without the engine's thread: logits, perplexity, benchmarks ----------------------- */
+
+typedef struct hy_session hy_session;
+/* The same options as an engine. */
+HY_API hy_status hy_session_open(hy_session **out, const hy_options *o, hy_err *err);
+HY_API void hy_session_close(hy_session *s);
+HY_API void hy_session_facts(const hy_session *s, hy_facts *out);
+
+/* Logits of one fresh sequence, fed in chunks of `chunk` tokens (0: as large as a step). all: of every
+ * position, else of the last. out: [n or 1, n_vocab], caller's memory. */
+HY_API hy_status hy_session_logits(hy_session *s, const int32_t *tokens, uint32_t n, uint32_t chunk,
+                                   bool all, float *out, hy_err *err);
+HY_API hy_status hy_session_tokenize(const hy_session *s, const char *text, size_t n, bool add_special,
+                                     bool parse_special, int32_t **ids, size_t *n_ids, hy_err *err);
+
+typedef struct hy_ppl_params {
+    const char *text; size_t n_text;
+    uint32_t window;           /* tokens a window; 0: 512 */
+    uint32_t stride;           /* 0: window (no overlap) */
+    uint32_t score_first;      /* first scored position of a window; 0: window / 2 */
+    uint32_t n_window;         /* at most so many; 0: all */
+    hy_progress_fn *progress; void *progress_ctx;
+    void (*partial)(void *ctx, uint32_t i_window, double ppl); /* or NULL; ctx = progress_ctx */
+} hy_ppl_params;
+typedef struct hy_ppl_result {
+    double ppl, ppl_low, ppl_high;  /* 95 % confidence interval, from the scored tokens' variance */
+    double nll; uint64_t n_scored; uint32_t n_window;
+    /* kl only: base model = reference */
+    double kl_mean, kl_p99, kl_max, same_top; /* nats; share of equal best tokens */
+    double ppl_base;
+} hy_ppl_result;
+/* Windows of the tokenised text; each begins with BOS (replacing its first token) where the model adds
+ * one; positions from score_first on are scored. */
+HY_API hy_status hy_session_perplexity(hy_session *s, const hy_ppl_params *p, hy_ppl_result *out, hy_err *err);
+/* The same text through both: KL(base || s). */
+HY_API hy_status hy_session_kl(hy_session *base, hy_session *s, const hy_ppl_params *p,
+                               hy_ppl_result *out, hy_err *err);
+
+/* One benchmark shape, timed once: rows sequences of depth tokens already in the cache, then n_prompt
+ * tokens each in steps (prefill) or n_gen single-token steps. ns: wall time of the timed part. */
+HY_API hy_status hy_session_bench(hy_session *s, uint32_t n_prompt, uint32_t n_gen, uint32_t depth,
+                                  uint32_t rows, uint64_t *ns, hy_err *err);
+
+/* ---- looking ----------------------------------------------------------------------------------- */
+
+/* Shape, types by bytes, tokenizer, template, memory needed for n_ctx tokens. */
+HY_API hy_status hy_tool_info(const char *path, uint32_t n_ctx, bool json, char **text, hy_err *err);
+/* The plan before and after fusion. */
+HY_API hy_status hy_tool_explain(const hy_options *o, bool json, char **text, hy_err *err);
+
+/* ---- tokenizer and template on their own -------------------------------------------------------- */
+
+typedef struct hy_tokenizer hy_tokenizer;
+HY_API hy_status hy_tokenizer_open(hy_tokenizer **out, const char *path, hy_err *err);
+HY_API void hy_tokenizer_close(hy_tokenizer *t);
+HY_API hy_status hy_tokenizer_encode(const hy_tokenizer *t, const char *text, size_t n, bool add_special,
+                                     bool parse_special, int32_t **ids, size_t *n_ids, hy_err *err);
+/* Bytes of one token (control tokens as written). */
+HY_API hy_status hy_tokenizer_piece(const hy_tokenizer *t, int32_t id, char **bytes, size_t *n, hy_err *err);
+/* Streaming: chunks[i] is what may be sent after ids[i]; flush is the rest. Free each and the array. */
+HY_API hy_status hy_tokenizer_stream(const hy_tokenizer *t, const int32_t *ids, size_t n,
+                                     char ***chunks, char **flush, hy_err *err);
+/* Renders a template. vars_json: an object; its "now" (ISO 8601, local) sets strftime_now's clock. */
+HY_API hy_status hy_tool_template(const char *source, size_t n, const char *vars_json, char **text, hy_err *err);
+
+/* ---- converting --------------------------------------------------------------------------------- */
+
+typedef struct hy_quantize_override { const char *pattern; const char *type; } hy_quantize_override;
+typedef struct hy_quantize_params {
+    const char *type;          /* "q4_k_m"-like mixes, or a plain type: every matrix that fits */
+    const hy_quantize_override *override; uint32_t n_override; /* first match wins; '*' and '?' */
+    const char *imatrix;       /* file from hy_tool_imatrix, or NULL */
+    uint32_t n_threads;
+    hy_progress_fn *progress; void *progress_ctx;
+} hy_quantize_params;
+/* GGUF or safetensors folder -> GGUF. Written under a temporary name, renamed when whole. */
+HY_API hy_status hy_tool_quantize(const char *in, const char *out, const hy_quantize_params *p, hy_err *err);
+/* Comma-separated names that hy_quantize_params.type takes. */
+HY_API const char *hy_tool_quantize_types(void);
+/* Mean squared activation of every matrix's inputs over a text, as a GGUF file. */
+HY_API hy_status hy_tool_imatrix(hy_session *s, const char *text, size_t n_text, uint32_t n_window,
+                                 const char *out, hy_progress_fn *progress, void *ctx, hy_err *err);
+/* Raw blocks of a type -> floats. n_in must be a multiple of the block's bytes. */
+HY_API hy_status hy_tool_dequantize(const char *type, const void *in, size_t n_in, float **out,
+                                    size_t *n_out, hy_err *err);
+
+/* ---- fetching ------------------------------------------------------------------------------------ */
+
+/* source: http(s) URL, or hf:owner/repo/file. Resumes out.part, checks sha256 (64 hex digits, or NULL),
+ * renames to out (NULL: the last part of the path, in the current folder; *saved names it). */
+HY_API hy_status hy_tool_pull(const char *source, const char *out, const char *sha256,
+                              hy_progress_fn *progress, void *ctx, char **saved, hy_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

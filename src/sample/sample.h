@@ -1,0 +1,55 @@
+/* sample: logits -> token. Pure: no state, no clock. May include base, text.
+ *
+ * Definitions are those of transformers' LogitsProcessors (temperature, top-k, top-p, min-p, typical-p,
+ * repetition penalty, no-repeat n-gram) and of OpenAI's API (frequency and presence penalty, bias). */
+#ifndef HY_SAMPLE_H
+#define HY_SAMPLE_H
+
+#include "base/base.h"
+
+typedef enum hy_sample_op {
+    HY_SA_LOGIT_BIAS, HY_SA_REPEAT, HY_SA_FREQUENCY, HY_SA_PRESENCE, HY_SA_NO_REPEAT_NGRAM,
+    HY_SA_TEMPERATURE, HY_SA_TOP_K, HY_SA_TYPICAL_P, HY_SA_TOP_P, HY_SA_MIN_P, HY_SA_COUNT
+} hy_sample_op;
+
+typedef struct hy_sample_bias { int32_t id; float bias; } hy_sample_bias;
+
+typedef struct hy_sampling {
+    double temperature;        /* 0: greedy (the first of equal maxima) */
+    uint32_t top_k;            /* 0: off; ties at the k-th logit are all kept */
+    double top_p, min_p, typical_p; /* 1, 0, 1: off */
+    double repeat, frequency, presence; /* 1, 0, 0: off */
+    uint32_t no_repeat_ngram;  /* 0: off */
+    uint64_t seed;
+    const hy_sample_bias *bias; uint32_t n_bias;
+} hy_sampling;
+void hy_sampling_init(hy_sampling *s);             /* neutral, temperature 1 */
+/* Every field finite and in range; ids of biases < n_vocab. Message: field, value, limit. */
+hy_status hy_sampling_check(const hy_sampling *s, uint32_t n_vocab, hy_err *err);
+
+/* Scratch for one caller; sized once, no allocation afterwards. */
+typedef struct hy_sampler hy_sampler;
+hy_status hy_sampler_open(hy_sampler **out, uint32_t n_vocab, uint32_t n_history_max, hy_err *err);
+void hy_sampler_close(hy_sampler *s);              /* accepts NULL */
+
+/* One step of a chain on logits [n_vocab] in place; removed tokens become -inf. value as in the
+ * fields above. For tests and odd orders; history: all earlier token ids. */
+void hy_sample_apply(hy_sampler *w, hy_sample_op op, double value, const hy_sampling *s,
+                     const int32_t *history, uint32_t n_history, float *logits, uint32_t n_vocab);
+/* softmax of logits in place, in double inside; -inf gives 0. */
+void hy_sample_softmax(float *logits, uint32_t n_vocab);
+
+typedef struct hy_sample_logprob { int32_t id; float logprob; } hy_sample_logprob;
+
+/* The token of position `pos` (its absolute index in the sequence): chain in the order of hy_sample_op,
+ * then the maximum of logit + Gumbel noise, where the noise is a function of (seed, pos, id) only.
+ * logits are overwritten. top_logprobs < 0: no logprobs; else own (of the raw logits) and the
+ * best `top_logprobs` (<= 20) in top, best first. */
+int32_t hy_sample(hy_sampler *w, const hy_sampling *s, float *logits, uint32_t n_vocab,
+                  const int32_t *history, uint32_t n_history, uint64_t pos, int32_t top_logprobs,
+                  float *own, hy_sample_logprob *top);
+
+/* Gumbel noise for (seed, pos, id). */
+double hy_sample_gumbel(uint64_t seed, uint64_t pos, int32_t id);
+
+#endif
