@@ -67,6 +67,9 @@ typedef struct hy_file {
  * (model.safetensors or the sharded index), or a lone .safetensors file. The error names file, key or
  * tensor, value and limit. Vocabulary-only GGUFs (no tensors) open too. */
 hy_status hy_file_open(hy_file **out, const char *path, hy_err *err);
+/* The same from memory that outlives the file (tests, fuzzing). A part of a split is refused. */
+hy_status hy_file_open_memory(hy_file **out, const void *data, uint64_t n, hy_file_kind kind,
+                              hy_err *err);
 void hy_file_close(hy_file *f);                  /* accepts NULL */
 
 const hy_meta *hy_file_meta(const hy_file *f, const char *key);       /* NULL when absent */
@@ -84,6 +87,7 @@ hy_status hy_meta_string(const hy_file *f, const char *key, bool needed, hy_str 
 bool hy_meta_item_u64(const hy_meta *m, uint64_t i, uint64_t *out);
 bool hy_meta_item_i64(const hy_meta *m, uint64_t i, int64_t *out);
 bool hy_meta_item_f64(const hy_meta *m, uint64_t i, double *out);
+const char *hy_meta_type_name(hy_meta_type t);   /* "u32", "string", ...; never NULL */
 
 /* The kernel may drop the tensor's pages: its content has been packed elsewhere. */
 void hy_file_done_with(const hy_file *f, const hy_tensor *t);
