@@ -56,6 +56,7 @@ typedef struct hy_hparams {
     double attn_softcap, logit_softcap;            /* 0: none */
     hy_gating gating;
     bool norm_topk;            /* divide the chosen experts' weights by their sum */
+    bool parallel;             /* attention and FFN read the same x: HY_IF_PARALLEL rows */
     double expert_scale;       /* 1 */
     uint32_t window;           /* of windowed layers; 0: none */
     hy_rope rope[2];           /* [0] main, [1] that of windowed layers where it differs */
@@ -90,36 +91,43 @@ typedef enum hy_role {
 } hy_role;
 #define HY_W_FIRST_LAYER_ROLE HY_W_ATTN_NORM       /* roles before it belong to the whole model */
 const char *hy_role_name(hy_role r);               /* the GGUF name pattern */
+/* Norm weights, sinks and factors are kept as F32 vectors; every other role is packed in panels. */
+bool hy_role_is_vector(hy_role r);
 
 /* Dimensions by meaning, resolved from the hyper-parameters (of the layer). */
 typedef enum hy_dim { HY_D_NONE, HY_D_EMBD, HY_D_VOCAB, HY_D_CTX, HY_D_Q /* n_head * d_k */,
     HY_D_K /* n_kv_head * d_k */, HY_D_V /* n_kv_head * d_v */, HY_D_O /* n_head * d_v */,
-    HY_D_HEAD_K, HY_D_FF, HY_D_EXPERT, HY_D_FF_EXPERT, HY_D_FF_SHARED, HY_D_N_HEAD, HY_D_ONE,
-    HY_D_ROT_HALF, HY_D_ANY } hy_dim;
+    HY_D_HEAD_K, HY_D_FF, HY_D_EXPERT, HY_D_FF_EXPERT, HY_D_FF_SHARED, HY_D_N_HEAD, HY_D_N_KV_HEAD,
+    HY_D_ONE, HY_D_ROT_HALF, HY_D_ANY } hy_dim;
 uint64_t hy_dim_size(const hy_hparams *hp, uint32_t i_layer, hy_dim d);
 
 /* ---- operators and slots ---------------------------------------------------------------------- */
 
-/* X(op, name). What each does is written in plan/op_*.c; formulas in docs/architecture.md. */
+/* X(op, name). What each does is written in plan/op_*.c; formulas in docs/architecture.md.
+ * out and a may be the same slot (NORM, HEAD_NORM, ACT_MUL, ADD, SIGMOID_MUL). "w (+ bias)": the bias
+ * is added where the file has one. */
 #define HY_OP_LIST(X)                                                                              \
     X(EMBED, "embed")          /* out[t] = row token[t] of w, * embd_scale */                      \
     X(POS_ADD, "pos_add")      /* out[t] += row pos[t] of w */                                     \
-    X(NORM, "norm")            /* hp.norm over the whole row, weight w (+ bias) */                 \
-    X(HEAD_NORM, "head_norm")  /* the same over each head of d_k; w is [d_k] or [n_head, d_k] */   \
+    X(NORM, "norm")            /* hp.norm over the whole row of slot a (also Q, K); w (+ bias) */  \
+    X(HEAD_NORM, "head_norm")  /* over each head of d_k; w (+ bias) is [d_k] or [heads, d_k]: n_vec */ \
     X(MATMUL, "matmul")        /* out = w a (+ bias) */                                            \
     X(ROPE, "rope")            /* in place on out (Q or K), by the layer's rope */                 \
     X(KV_PUT, "kv_put")        /* K in a, V in b into the pages */                                 \
-    X(ATTENTION, "attention")  /* out = softmax(q k) v over the pages; q in a */                   \
+    X(ATTENTION, "attention")  /* out = softmax(q k) v over the pages; q in a; w: NONE, or SINKS   \
+                                  [n_head]: one more logit a head in the softmax, without a value */ \
     X(ADD, "add")              /* out = a + b * residual_scale */                                  \
     X(ACT, "act")              /* in place on out: hp.act */                                       \
     X(ACT_MUL, "act_mul")      /* out = act(a) * b */                                              \
     X(MOE_ROUTE, "moe_route")  /* R = chosen experts and weights of a (router w) */                \
-    X(MOE_UP, "moe_up")        /* out = act(E_GATE a) * (E_UP a), for each chosen expert */        \
-    X(MOE_DOWN, "moe_down")    /* out = sum over chosen experts, in rank order, of weight * E_DOWN */ \
+    X(MOE_UP, "moe_up")        /* out = act(E_GATE a) * (E_UP a), for each expert chosen in b = R;  \
+                                  w = E_UP (E_GATE is implied), both (+ bias of the expert) */     \
+    X(MOE_DOWN, "moe_down")    /* out = sum over the experts chosen in b = R, in rank order, of     \
+                                  weight * (E_DOWN a + bias of the expert) */                      \
     X(SIGMOID_MUL, "sigmoid_mul") /* out = a * sigmoid(b[0]) (b is one number a token) */          \
     X(SELECT, "select")        /* out = the rows of a that want logits */                          \
-    X(SCALE, "scale")          /* in place on out: * hp.logit_scale */                             \
-    X(SOFTCAP, "softcap")      /* in place on out: hp.logit_softcap */                             \
+    X(SCALE, "scale")          /* in place on out: * hp.logit_scale (1: nothing to do) */          \
+    X(SOFTCAP, "softcap")      /* in place on out: hp.logit_softcap (0: nothing to do) */          \
     X(QUANT, "quant")          /* int8 form of slot a (inserted by the compiler, never in recipes) */ \
     /* fused forms: made by plan's rules, never written in recipes */                              \
     X(NORM_QUANT, "norm+quant") X(QKV, "qkv") X(GATED_UP, "gate+up+act") X(MATMUL_ADD, "matmul+add") \
@@ -158,8 +166,11 @@ typedef enum hy_slot {
 } hy_slot;
 const char *hy_slot_name(hy_slot s);
 
-/* A row is kept for a layer when every condition holds. HY_IF_W: the weight exists in the file. */
-enum { HY_IF_W = 1, HY_IF_DENSE = 2, HY_IF_MOE = 4, HY_IF_ROPE = 8 };
+/* A row is kept for a layer when every condition holds. HY_IF_W: the weight exists in the file.
+ * HY_IF_DENSE / MOE: hp.layer[].moe. HY_IF_ROPE: hp.layer[].rope >= 0. HY_IF_PARALLEL / SEQUENTIAL:
+ * hp.parallel. */
+enum { HY_IF_W = 1, HY_IF_DENSE = 2, HY_IF_MOE = 4, HY_IF_ROPE = 8, HY_IF_PARALLEL = 16,
+       HY_IF_SEQUENTIAL = 32 };
 
 typedef struct hy_recipe {
     hy_op op;
@@ -175,12 +186,13 @@ typedef enum hy_need { HY_NEEDED, HY_OPTIONAL } hy_need;
 typedef struct hy_tensor_spec {
     hy_role role;
     hy_dim dim[3];
-    hy_need need;
+    hy_need need;              /* of layers that have such a part: experts only where moe, and so on */
+    bool bias;                 /* its bias is needed too; else it is taken where the file has one */
 } hy_tensor_spec;
 
 typedef struct hy_family {
     const char *name;          /* "qwen3" */
-    const char *gguf_arch;     /* general.architecture values, comma-separated */
+    const char *gguf_arch;     /* general.architecture values, comma-separated; NULL: none */
     const char *hf_type;       /* config.json model_type values, comma-separated; NULL: none */
     const hy_tensor_spec *tensors; uint32_t n_tensor;
     const hy_recipe *head; uint32_t n_head_rows;   /* once, before the layers */
