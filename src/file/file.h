@@ -30,13 +30,14 @@ typedef struct hy_meta {
 #define HY_DIMS_MAX 4
 typedef struct hy_tensor {
     const char *name;          /* NUL-terminated */
-    bool known;                /* false: a ggml type we do not read; qtype is meaningless */
+    bool known;                /* false: not readable as weights (type, more than 4 dimensions, or
+                                * empty: safetensors only); qtype is meaningless */
     hy_qtype qtype;
     uint32_t ggml_type;
     uint32_t n_dims;           /* 1..4 */
     uint64_t dim[HY_DIMS_MAX]; /* dim[0] is the row length (fastest), as in GGUF; unused ones are 1 */
     const uint8_t *data;       /* in the mapping; NULL for vocabulary-only files */
-    uint64_t bytes;
+    uint64_t bytes;            /* GGUF: 0 when !known, since only the type tells the size */
     uint32_t i_part;           /* which mapped file, and where: for hy_file_done_with */
     uint64_t offset;
 } hy_tensor;
@@ -96,7 +97,8 @@ void hy_file_done_with(const hy_file *f, const hy_tensor *t);
 
 /* Writes to `path`.tmp-<pid> and renames at finish, so that no half file is ever seen; abort (or a
  * failing finish) removes it. Order: metadata, tensor declarations, tensor data in the declared
- * order, finish. Owner: one thread. */
+ * order, finish. A tensor's data may come in pieces, none across two tensors. put_meta obeys
+ * general.alignment (default 32); leave out split.* when copying from a split. Owner: one thread. */
 typedef struct hy_gguf_writer hy_gguf_writer;
 hy_status hy_gguf_create(hy_gguf_writer **out, const char *path, hy_err *err);
 hy_status hy_gguf_put_meta(hy_gguf_writer *w, const hy_meta *m, hy_err *err);
