@@ -20,8 +20,8 @@
 /* A panel is P rows of a matrix, interleaved so that rows are SIMD lanes; P = hy_kernels.panel
  * (8, or 16 with AVX-512). The layout depends on (type, P) only and is described in pack.c:
  *   floats:  [k][P]
- *   blocks:  per 32 weights of k: scales of P rows, then code planes; a 32-bit lane holds 4
- *            consecutive k of one row; K-quants keep d, dmin per 256 and the 6/8-bit sub-scales.
+ *   blocks:  first the scales of all of k (K-quants: d, dmin per 256 and sub-scales as bytes), then
+ *            code planes per 32 weights of k; a 32-bit lane holds 4 consecutive k of one row.
  * Rows past n_row in the last panel are zero. */
 typedef struct hy_panels {
     hy_qtype type;
