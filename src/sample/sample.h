@@ -9,7 +9,7 @@
 
 typedef enum hy_sample_op {
     HY_SA_LOGIT_BIAS, HY_SA_REPEAT, HY_SA_FREQUENCY, HY_SA_PRESENCE, HY_SA_NO_REPEAT_NGRAM,
-    HY_SA_TEMPERATURE, HY_SA_TOP_K, HY_SA_TYPICAL_P, HY_SA_TOP_P, HY_SA_MIN_P, HY_SA_COUNT
+    HY_SA_TEMPERATURE, HY_SA_TOP_K, HY_SA_TOP_P, HY_SA_MIN_P, HY_SA_TYPICAL_P, HY_SA_COUNT
 } hy_sample_op;
 
 typedef struct hy_sample_bias { int32_t id; float bias; } hy_sample_bias;
