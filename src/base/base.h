@@ -68,6 +68,7 @@ hy_status hy_fail_memory(hy_err *err, const char *what, uint64_t n_bytes);
  * hook off. hy_alloc_count counts every successful allocation since start: steps must not move it. */
 void hy_alloc_fail_after(int64_t n);
 uint64_t hy_alloc_count(void);
+uint64_t hy_alloc_count_here(void);                    /* those of the calling thread */
 
 /* ---- arena ----------------------------------------------------------------------------------- */
 
@@ -158,11 +159,17 @@ hy_status hy_parse_bytes(const char *what, const char *s, uint64_t *out, hy_err 
 /* False on overflow, *out untouched. */
 HY_INLINE bool hy_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
-    return !__builtin_mul_overflow(a, b, out);
+    uint64_t r;
+    if (__builtin_mul_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
 }
 HY_INLINE bool hy_add_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
-    return !__builtin_add_overflow(a, b, out);
+    uint64_t r;
+    if (__builtin_add_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
 }
 
 #endif
