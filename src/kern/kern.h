@@ -89,7 +89,8 @@ typedef enum hy_kv_type { HY_KV_F32, HY_KV_F16, HY_KV_BF16, HY_KV_Q8, HY_KV_Q4, 
  *   V: codes [16][d_v] (d are lanes), Q8: then F32 scale[16]; Q4: nibbles [16][d_v/2] (low = first
  *      half d < d_v/2 of each 32: see kv_layout.c), scales F32 [16][d_v/32]
  * Q8: x ~ scale * q, q in -127..127, scale = max|x| / 127. Q4: x ~ scale * (q - 8), groups of 32
- * along d (d must be a multiple of 32 for Q4). Each part is padded to HY_ALIGN. */
+ * along d (d must be a multiple of 32 for Q4), scale = -x_e / 8 with x_e the element of largest
+ * magnitude. F16 saturates at 65504. Each part is padded to HY_ALIGN. */
 uint64_t hy_kv_k_bytes(hy_kv_type t, uint32_t d_k);
 uint64_t hy_kv_v_bytes(hy_kv_type t, uint32_t d_v);
 bool hy_kv_type_from_name(const char *name, hy_kv_type *out); /* f32 f16 bf16 q8 q4 (q8_0, q4_0) */
@@ -97,9 +98,15 @@ const char *hy_kv_type_name(hy_kv_type t);
 
 /* One tile for a stack of query rows that share a KV head. For query i the keys at absolute positions
  * j of the tile with j <= q_pos[i] and (window == 0 or j > q_pos[i] - window) count:
- *     s_j = (sum_d q[d] * k[j][d], d ascending, fma) * scale; softcap c: s = c * tanh(s / c)
+ *     s_j = (q . k_j) * scale; softcap c: s = tanh(s / c) * c
  *     m = max_j s_j; p_j = exp(s_j - m); l = sum p_j (16 lanes, lane = j mod 16);
- *     o[d] = sum_j p_j * v[j][d], j ascending, fma.   No key: m = -inf, l = 0, o = 0. */
+ *     o = sum_j p_j * v_j, j ascending.   No key: m = -inf, l = 0, o = 0.
+ * The products, every sum starting at 0, d and j ascending:
+ *     floats  q.k: s = fma(q[d], k[d], s)               o[d] = fma(p_j, v[d], o[d])
+ *     Q8      s = fma(q[d], code, s), then s * ks[j]     o[d] = fma(p_j * vs[j], code, o[d])
+ *     Q4      per group g of 32: a = fma(q[d], code - 8, a); s = fma(a, ks[g][j], s)
+ *                                                        o[d] = fma(p_j * vs[j][g], code - 8, o[d])
+ * Keys that do not count are never read into a sum, so their slots may hold anything. */
 typedef struct hy_att {
     hy_kv_type type;
     uint32_t d_k, d_v;
@@ -153,8 +160,8 @@ typedef struct hy_kernels {
     void (*kv_put_k)(hy_kv_type t, uint8_t *page_k, uint32_t d_k, uint32_t slot, const float *k);
     void (*kv_put_v)(hy_kv_type t, uint8_t *page_v, uint32_t d_v, uint32_t slot, const float *v);
     hy_att_fn *att[HY_KV_TYPE_COUNT];
-    /* fold a tile's (m, l, o) into the running one: with M = max(m_acc, m): both scaled by
-     * exp(m_x - M) and added, acc first. An empty tile (m = -inf) changes nothing. */
+    /* fold a tile's (m, l, o) into the running one (which starts as -inf, 0, zeros): M = max(m_acc, m),
+     * x_acc = fma(x, exp(m - M), x_acc * exp(m_acc - M)). An empty tile (l = 0) changes nothing. */
     void (*att_fold)(float *m_acc, float *l_acc, float *o_acc, float m, float l, const float *o,
                      uint32_t d_v);
 } hy_kernels;
@@ -165,6 +172,10 @@ typedef struct hy_kernels {
 hy_status hy_kern_fill(hy_kernels *k, uint64_t cpu, const char *isa, hy_err *err);
 /* Names this machine can run, best last; returns the count. */
 uint32_t hy_kern_isas(uint64_t cpu, const char *out[8]);
+
+/* Runs every entry of the table against the scalar one on a few vectors and compares bits. False, with
+ * the first entry that differs in msg, for a table that must not be used. Thread: any; tens of ms. */
+bool hy_kern_selftest(const hy_kernels *k, char *msg, size_t n);
 
 /* Filled by one file each; every one checks its own feature bits. */
 void hy_kern_fill_scalar(hy_kernels *k, uint32_t panel);

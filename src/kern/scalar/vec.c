@@ -1,0 +1,157 @@
+/* Norms, element-wise operators, rotary embedding, reductions, activation quantising: the versions
+ * that define the bits. */
+#include "kern/fill.h"
+#include "kern/scalar/math.h"
+#include "kern/scalar/scalar.h"
+
+#define ACT8_TINY 0x1p-100f /* a group whose largest value is below counts as zero: 127 / x stays finite */
+
+static void act8_group(const float *x, int8_t *q, float *d, int16_t *sum)
+{
+    uint32_t top = 0; /* as bits, so that a NaN is the largest of all */
+    for (int i = 0; i < 32; i++) {
+        uint32_t b = hy_f32_bits(x[i]) & 0x7fffffffu;
+        if (b > top) top = b;
+    }
+    float amax = hy_bits_f32(top);
+    bool finite = top < 0x7f800000u;
+    sum[0] = sum[1] = 0;
+    if (!finite || amax < ACT8_TINY) {
+        memset(q, 0, 32);
+        *d = finite ? 0.0f : hy_bits_f32(0x7fc00000u); /* the output must not look healthy */
+        return;
+    }
+    float inv = 127.0f / amax;
+    for (int i = 0; i < 32; i++) {
+        float r = x[i] * inv + HY_EXP_MAGIC; /* product and sum each rounded: nearest even */
+        q[i] = (int8_t)(int32_t)(r - HY_EXP_MAGIC);
+        sum[i / 16] = (int16_t)(sum[i / 16] + q[i]);
+    }
+    *d = amax / 127.0f;
+}
+
+static void act8(const float *x, uint64_t k, int8_t *q, float *d, int16_t *sum)
+{
+    for (uint64_t g = 0; g < k / 32; g++) act8_group(x + g * 32, q + g * 32, d + g, sum + g * 2);
+}
+
+static void rmsnorm(const float *x, const float *w, float *y, uint64_t n, float eps)
+{
+    float lane[16] = { 0 };
+    for (uint64_t i = 0; i < n; i++) lane[i % 16] = fmaf(x[i], x[i], lane[i % 16]);
+    float inv = 1.0f / sqrtf(hy_fold16(lane) / (float)n + eps);
+    for (uint64_t i = 0; i < n; i++) {
+        float t = x[i] * inv;
+        y[i] = w ? t * w[i] : t;
+    }
+}
+
+static void layernorm(const float *x, const float *w, const float *b, float *y, uint64_t n, float eps)
+{
+    float lane[16] = { 0 };
+    for (uint64_t i = 0; i < n; i++) lane[i % 16] = lane[i % 16] + x[i];
+    float mean = hy_fold16(lane) / (float)n;
+    memset(lane, 0, sizeof(lane));
+    for (uint64_t i = 0; i < n; i++) {
+        float t = x[i] - mean;
+        lane[i % 16] = fmaf(t, t, lane[i % 16]);
+    }
+    float inv = 1.0f / sqrtf(hy_fold16(lane) / (float)n + eps);
+    for (uint64_t i = 0; i < n; i++) {
+        float t = (x[i] - mean) * inv;
+        if (b)
+            y[i] = fmaf(t, w ? w[i] : 1.0f, b[i]);
+        else
+            y[i] = w ? t * w[i] : t;
+    }
+}
+
+static void add(const float *a, const float *b, float scale, float *y, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) y[i] = fmaf(b[i], scale, a[i]);
+}
+
+static void scale_row(float *x, float s, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) x[i] = x[i] * s;
+}
+
+static void softcap(float *x, float cap, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) x[i] = hy_tanh1(x[i] / cap) * cap;
+}
+
+static void act(hy_act_fn_id f, float *x, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) x[i] = hy_act1(f, x[i]);
+}
+
+static void act_mul(hy_act_fn_id f, const float *g, const float *u, float *y, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) y[i] = hy_act_mul1(f, g[i], u[i]);
+}
+
+static void rope(float *x, uint32_t n_rot, bool interleaved, const float *c, const float *s)
+{
+    uint32_t half = n_rot / 2;
+    for (uint32_t i = 0; i < half; i++) {
+        float *pa = interleaved ? x + 2 * i : x + i;
+        float *pb = interleaved ? x + 2 * i + 1 : x + half + i;
+        float a = *pa, b = *pb;
+        *pa = fmaf(-b, s[i], a * c[i]);
+        *pb = fmaf(a, s[i], b * c[i]);
+    }
+}
+
+static float exp_sum(float *x, float max, uint64_t n)
+{
+    float lane[16] = { 0 };
+    for (uint64_t i = 0; i < n; i++) {
+        x[i] = hy_exp1(x[i] - max);
+        lane[i % 16] = lane[i % 16] + x[i];
+    }
+    return hy_fold16(lane);
+}
+
+/* NaNs are passed over; of +0 and -0 the one that its lane, then the fold, met first */
+static float max_row(const float *x, uint64_t n)
+{
+    float lane[16];
+    for (int i = 0; i < 16; i++) lane[i] = -INFINITY;
+    for (uint64_t i = 0; i < n; i++) lane[i % 16] = x[i] > lane[i % 16] ? x[i] : lane[i % 16];
+    for (int w = 8; w > 0; w /= 2)
+        for (int i = 0; i < w; i++) lane[i] = lane[i + w] > lane[i] ? lane[i + w] : lane[i];
+    return lane[0];
+}
+
+static uint64_t argmax(const float *x, uint64_t n)
+{
+    uint64_t best = 0;
+    float m = -INFINITY;
+    for (uint64_t i = 0; i < n; i++) {
+        if (!(x[i] > m)) continue;
+        m = x[i];
+        best = i;
+    }
+    return best;
+}
+
+void hy_vec_fill_scalar(hy_kernels *k, uint64_t cpu)
+{
+    k->act8 = act8;
+    k->rmsnorm = rmsnorm;
+    k->layernorm = layernorm;
+    k->add = add;
+    k->scale = scale_row;
+    k->softcap = softcap;
+    k->act = act;
+    k->act_mul = act_mul;
+    k->rope = rope;
+    k->exp_sum = exp_sum;
+    k->max = max_row;
+    k->argmax = argmax;
+    k->kv_put_k = hy_kv_put_k_scalar;
+    k->kv_put_v = hy_kv_put_v_scalar;
+    for (int t = 0; t < HY_KV_TYPE_COUNT; t++) k->att[t] = hy_att_scalar;
+    k->att_fold = hy_att_fold_scalar;
+}
