@@ -1,0 +1,231 @@
+#include "core.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hy_options_init(hy_options *o)
+{
+    memset(o, 0, sizeof *o);
+    o->kv_type = "auto";
+}
+
+static hy_status kv_type_of(const char *name, bool all_float, hy_kv_type *out, hy_err *err)
+{
+    if (!name || strcmp(name, "auto") == 0) {
+        *out = all_float ? HY_KV_F32 : HY_KV_F16;
+        return HY_OK;
+    }
+    if (!hy_kv_type_from_name(name, out))
+        return hy_fail(err, HY_E_ARG, "KV type '%s' is not one of auto, f32, f16, bf16, q8, q4", name);
+    return HY_OK;
+}
+
+hy_status hy_options_check(const hy_options *o, hy_err *err)
+{
+    if (!o->model || !o->model[0]) return hy_fail(err, HY_E_ARG, "no model was named");
+    if (o->n_ctx > HY_CTX_MAX)
+        return hy_fail(err, HY_E_ARG, "context %u is more than %u tokens", o->n_ctx, HY_CTX_MAX);
+    if (o->n_threads > HY_THREADS_MAX)
+        return hy_fail(err, HY_E_ARG, "%u threads are more than %u", o->n_threads, HY_THREADS_MAX);
+    if (o->n_seq > 1024) return hy_fail(err, HY_E_ARG, "%u sequences at once are more than 1024", o->n_seq);
+    if (o->n_step > 16384) return hy_fail(err, HY_E_ARG, "a step of %u tokens is more than 16384", o->n_step);
+    if (o->n_queue > 65536) return hy_fail(err, HY_E_ARG, "a queue of %u is more than 65536", o->n_queue);
+    if (o->kv_tokens > (uint64_t)HY_CTX_MAX * 1024)
+        return hy_fail(err, HY_E_ARG, "a KV pool of %llu tokens is more than %llu",
+                       (unsigned long long)o->kv_tokens, (unsigned long long)HY_CTX_MAX * 1024);
+    if (o->kv_tokens && o->n_ctx && o->kv_tokens < o->n_ctx)
+        return hy_fail(err, HY_E_ARG, "a KV pool of %llu tokens is smaller than the context of %u",
+                       (unsigned long long)o->kv_tokens, o->n_ctx);
+    hy_kv_type t;
+    HY_TRY(kv_type_of(o->kv_type, false, &t, err));
+    hy_qtype q;
+    if (o->weights && !hy_quant_from_name(o->weights, &q))
+        return hy_fail(err, HY_E_ARG, "weight type '%s' is not known", o->weights);
+    return HY_OK;
+}
+
+hy_status hy_core_kernels(hy_kernels *k, const char *isa, hy_err *err)
+{
+    const char *env = getenv("HAYATE_ISA");
+    if (!isa && env && env[0]) isa = env;
+    return hy_kern_fill(k, hy_cpu_features(), isa, err);
+}
+
+typedef struct load_ctx {
+    const hy_options *o;
+    volatile int cancel;
+} load_ctx;
+
+static void on_progress(void *ctx, uint64_t done, uint64_t all)
+{
+    load_ctx *l = ctx;
+    if (l->o->progress && l->o->progress(l->o->progress_ctx, done, all)) l->cancel = 1;
+}
+
+static hy_status load_model(hy_core *c, const hy_options *o, hy_err *err)
+{
+    hy_kernels kern;
+    HY_TRY(hy_core_kernels(&kern, o->isa, err));
+    hy_topology topo;
+    hy_cpu_topology(&topo);
+    uint32_t n_threads = o->n_threads ? o->n_threads : topo.n_thread_default;
+    HY_TRY(hy_team_open(&c->team, n_threads, o->pin, err));
+    HY_TRY(hy_file_open(&c->file, o->model, err));
+    if (c->file->n_tensor == 0)
+        return hy_fail(err, HY_E_FORMAT, "%s holds a vocabulary but no weights", o->model);
+    load_ctx l = { .o = o };
+    hy_qtype q = HY_Q_COUNT;
+    if (o->weights) (void)hy_quant_from_name(o->weights, &q);
+    hy_load_opts lo = { .kern = &kern, .team = c->team, .progress = on_progress, .progress_ctx = &l,
+                        .cancel = &l.cancel, .quantise = o->weights ? (int)q : -1 };
+    HY_TRY(hy_model_load(&c->model, c->file, &lo, err));
+    return hy_tok_from_file(&c->tok, c->file, err);
+}
+
+/* Sizes of the pools: the full group holds kv_tokens and a partial page a sequence; a windowed group
+ * holds the window and a step a sequence, never more than the full need. */
+static hy_status open_kv(hy_core *c, uint64_t kv_tokens, hy_err *err)
+{
+    hy_kv_group group[HY_KV_GROUPS_MAX];
+    memset(group, 0, sizeof group);
+    uint32_t n_layer = c->model->hp.n_layer;
+    uint8_t *layer_group = hy_alloc_array(n_layer, sizeof *layer_group);
+    uint16_t *layer_index = hy_alloc_array(n_layer, sizeof *layer_index);
+    uint32_t n_group = 0;
+    if (layer_group && layer_index)
+        n_group = hy_model_kv_groups(c->model, c->kv_type, group, layer_group, layer_index);
+    bool memory = !layer_group || !layer_index;
+    hy_free(layer_group);
+    hy_free(layer_index);
+    if (memory) return hy_fail_memory(err, "layers", n_layer * 3ull);
+    if (n_group == 0)
+        return hy_fail(err, HY_E_UNSUPPORTED, "the model has more than %d different windows", HY_KV_GROUPS_MAX);
+    uint64_t full = (kv_tokens + HY_KV_PAGE_TOK - 1) / HY_KV_PAGE_TOK + c->n_seq;
+    for (uint32_t g = 0; g < n_group; g++) {
+        uint64_t n = full;
+        if (group[g].window && c->kv_mode == HY_KV_PAGED) {
+            uint64_t each = ((uint64_t)group[g].window + c->n_step) / HY_KV_PAGE_TOK + 3;
+            n = HY_MIN(n, each * c->n_seq);
+        }
+        if (n >= UINT32_MAX)
+            return hy_fail(err, HY_E_LIMIT, "a KV pool of %llu pages is too large", (unsigned long long)n);
+        group[g].n_page = (uint32_t)n;
+        c->kv_bytes += n * group[g].page_bytes;
+    }
+    return hy_kv_open(&c->kv, group, n_group, err);
+}
+
+static hy_status compile(hy_core *c, const hy_options *o, uint32_t n_out, hy_err *err)
+{
+    const hy_hparams *hp = &c->model->hp;
+    c->n_ctx = o->n_ctx ? o->n_ctx : HY_MIN(hp->n_ctx_train ? hp->n_ctx_train : 2048, 8192);
+    c->n_seq = o->n_seq ? o->n_seq : 8;
+    c->n_step = o->n_step ? o->n_step : 256;
+    c->n_step = HY_MAX(c->n_step, c->n_seq); /* every running sequence may decode in one step */
+    c->n_queue = o->n_queue ? o->n_queue : 256;
+    c->kv_mode = o->kv_mode;
+    c->act_f32 = o->act_f32;
+    c->fuse = !o->no_fuse;
+    HY_TRY(kv_type_of(o->kv_type, c->model->all_float, &c->kv_type, err));
+    if (n_out == 0) { /* a session: logits of whole chunks, within 64 MiB */
+        uint64_t rows = 64 * HY_MIB / ((uint64_t)hp->n_vocab * sizeof(float));
+        n_out = (uint32_t)HY_MAX(1, HY_MIN(rows, c->n_step));
+    }
+    c->n_out = n_out;
+    uint64_t kv_tokens = o->kv_tokens ? o->kv_tokens : (uint64_t)c->n_ctx * HY_MIN(c->n_seq, 4u);
+    if (kv_tokens < c->n_ctx) c->n_ctx = (uint32_t)kv_tokens;
+    if (o->kv_mode == HY_KV_CONTIGUOUS) kv_tokens = (uint64_t)c->n_ctx * c->n_seq;
+    HY_TRY(open_kv(c, kv_tokens, err));
+    hy_plan_opts po = { .fuse = c->fuse, .act_f32 = o->act_f32, .kv_type = c->kv_type, .n_ctx = c->n_ctx,
+                        .n_tok_max = c->n_step, .n_out_max = n_out, .n_row_max = c->n_seq };
+    return hy_plan_compile(&c->plan, c->model, &po, err);
+}
+
+hy_status hy_core_open(hy_core **out, const hy_options *o, uint32_t n_out, hy_err *err)
+{
+    *out = NULL;
+    HY_TRY(hy_options_check(o, err));
+    hy_core *c = HY_NEW(hy_core);
+    if (!c) return hy_fail_memory(err, "engine", sizeof *c);
+    hy_status s = load_model(c, o, err);
+    if (s == HY_OK) s = compile(c, o, n_out, err);
+    if (s == HY_OK) {
+        hy_str name = { "", 0 };
+        s = hy_meta_string(c->file, "general.name", false, &name, err);
+        c->name = hy_strndup(name.p, name.n);
+        if (s == HY_OK && !c->name) s = hy_fail_memory(err, "name", name.n);
+    }
+    if (s != HY_OK) {
+        hy_core_close(c);
+        return s;
+    }
+    *out = c;
+    return HY_OK;
+}
+
+void hy_core_close(hy_core *c)
+{
+    if (!c) return;
+    hy_plan_free(c->plan);
+    hy_kv_close(c->kv);
+    hy_tok_free(c->tok);
+    hy_model_free(c->model);
+    hy_file_close(c->file);
+    hy_team_close(c->team);
+    hy_free(c->name);
+    hy_free(c);
+}
+
+void hy_core_facts(const hy_core *c, hy_facts *out)
+{
+    const hy_hparams *hp = &c->model->hp;
+    *out = (hy_facts){
+        .family = c->model->family->name, .name = c->name, .isa = c->model->kern.isa,
+        .kv_type = hy_kv_type_name(c->kv_type), .n_ctx = c->n_ctx, .n_ctx_train = hp->n_ctx_train,
+        .n_vocab = hp->n_vocab, .n_layer = hp->n_layer, .n_embd = hp->n_embd,
+        .n_threads = hy_team_size(c->team), .n_seq = c->n_seq, .n_step = c->n_step,
+        .weight_bytes = c->model->weight_bytes, .kv_bytes = c->kv_bytes,
+        .plan_bytes = hy_plan_bytes(c->plan), .has_template = hy_tok_template(c->tok, NULL) != NULL,
+    };
+}
+
+hy_status hy_ids_take(hy_ids *ids, int32_t **out, size_t *n, hy_err *err)
+{
+    *n = ids->n;
+    *out = ids->id ? ids->id : hy_alloc(sizeof **out);
+    ids->id = NULL;
+    ids->n = ids->cap = 0;
+    return *out ? HY_OK : hy_fail_memory(err, "token ids", sizeof **out);
+}
+
+hy_status hy_buf_take(hy_buf *b, char **out, hy_err *err)
+{
+    *out = NULL;
+    if (b->failed) {
+        size_t n = b->len;
+        hy_buf_free(b);
+        return hy_fail_memory(err, "text", n);
+    }
+    *out = b->data ? b->data : hy_strdup("");
+    memset(b, 0, sizeof *b);
+    return *out ? HY_OK : hy_fail_memory(err, "text", 1);
+}
+
+hy_status hy_core_chat(const hy_tok *tok, const char *chat_json, const char *source, hy_buf *out, hy_err *err)
+{
+    if (!source && !hy_tok_template(tok, NULL))
+        return hy_fail(err, HY_E_UNSUPPORTED, "the model has no chat template: give one, or a plain prompt");
+    json_t *vars = NULL;
+    HY_TRY(hy_json_parse("chat", chat_json, strlen(chat_json), &vars, err));
+    hy_status s = HY_OK;
+    if (!json_is_object(vars)) s = hy_fail(err, HY_E_ARG, "chat: not a JSON object");
+    if (s == HY_OK && !json_is_array(json_object_get(vars, "messages")))
+        s = hy_fail(err, HY_E_ARG, "chat: 'messages' is missing or no array");
+    if (s == HY_OK && !json_object_get(vars, "add_generation_prompt") &&
+        json_object_set_new(vars, "add_generation_prompt", json_true()) != 0)
+        s = hy_fail_memory(err, "chat", 64);
+    if (s == HY_OK) s = hy_tok_chat(tok, source, vars, out, err);
+    json_decref(vars);
+    if (s == HY_OK && out->failed) s = hy_fail_memory(err, "chat text", out->len);
+    return s;
+}
