@@ -195,7 +195,9 @@ static hy_status finish_open(hy_file **out, hy_file *f, hy_status s, hy_err *err
         *out = f;
         return HY_OK;
     }
-    s = hy_err_prefix(err, s, "%s", f->path);
+    /* What base says about a file it could not open or map begins with the path already. */
+    if (err && strncmp(err->msg, f->path, strlen(f->path)) != 0)
+        hy_err_prefix(err, s, "%s", f->path);
     hy_file_close(f);
     return s;
 }
