@@ -1,0 +1,120 @@
+/* cli: the program. May include base, serve and the public headers. Nothing below cli/ exits or prints.
+ *
+ * A command is a row in commands[] (main.c): its function, its positional arguments and the groups
+ * of options it takes. --help, `hayate help`, completion and the config file come from these tables. */
+#ifndef HY_CLI_H
+#define HY_CLI_H
+
+#include <hayate/hayate.h>
+#include <hayate/tools.h>
+#include "base/base.h"
+
+#define CLI_POS_MAX 3
+#define CLI_LIST_MAX 64
+
+/* Values of every option of every command; a command reads those of its groups. */
+typedef struct cli_args {
+    const char *pos[CLI_POS_MAX];
+    int n_pos;
+    /* model */
+    hy_options engine;
+    const char *kv_mode;
+    uint64_t n_ctx, n_threads, n_step, n_seq, kv_tokens;
+    /* generation */
+    hy_params params;
+    uint64_t n_predict, top_k, seed, top_logprobs, no_repeat_ngram;
+    bool has_seed, has_logprobs;
+    const char *stop[CLI_LIST_MAX]; uint32_t n_stop;
+    const char *bias[CLI_LIST_MAX]; uint32_t n_bias;
+    const char *system, *template_file, *prompt_file;
+    bool chat, raw;
+    /* shapes and files of single commands */
+    const char *tokens_file, *out, *text_file, *base_model, *sha256, *imatrix, *activations;
+    const char *over[CLI_LIST_MAX]; uint32_t n_over;
+    const char *depths, *batches;
+    uint64_t chunk, n_prompt, n_gen, repeats, window, stride, windows, score_first;
+    bool all, json, quiet, ids, pieces, no_special, no_parse_special;
+} cli_args;
+
+typedef struct cli_command {
+    const char *name, *summary;
+    const char *pos;           /* "MODEL [PROMPT]": words in brackets may be missing */
+    int pos_min, pos_max;
+    uint32_t groups;           /* CLI_G_* */
+    int (*run)(cli_args *a);   /* exit status */
+    const char *about;         /* paragraphs and examples for help */
+} cli_command;
+
+enum { CLI_G_MODEL = 1, CLI_G_SAMPLE = 2, CLI_G_RUN = 4, CLI_G_JSON = 8, CLI_G_LOGITS = 16, CLI_G_BENCH = 32,
+       CLI_G_EVAL = 64, CLI_G_TOKENIZE = 128, CLI_G_PULL = 256, CLI_G_QUANT = 512, CLI_G_CHAT = 1024,
+       CLI_G_CTX = 2048, CLI_G_IMATRIX = 4096 };
+
+typedef enum cli_kind { CLI_FLAG, CLI_STR, CLI_NUM, CLI_REAL, CLI_LIST } cli_kind;
+typedef struct cli_option {
+    const char *name;          /* "threads": --threads, HAYATE_THREADS, threads = in the config file */
+    char letter;               /* -t, or 0 */
+    uint32_t groups;
+    cli_kind kind;
+    size_t offset;             /* into cli_args */
+    double min, max;           /* numbers */
+    const char *arg, *help;
+    size_t extra;              /* LIST: offset of the count; NUM, FLAG: of a bool set with it, or 0 */
+} cli_option;
+
+extern const cli_command cli_commands[];           /* ends with name == NULL */
+extern const cli_option cli_options[];             /* ends with name == NULL */
+const cli_command *cli_find(const char *name);
+
+/* Flags over environment over config file over defaults. Prints its message and returns false when
+ * something is wrong; *help: help was asked for and printed. */
+bool cli_parse(const cli_command *c, int argc, char **argv, cli_args *a, bool *help);
+void cli_print_help(const cli_command *c);
+void cli_print_usage(void);
+
+/* "hayate COMMAND: message" on stderr; returns 1. */
+int cli_fail(const char *command, const hy_err *err);
+int cli_error(const char *command, const char *fmt, ...) HY_PRINTF(2, 3);
+
+/* ---- progress bar on stderr; silent when stderr is no terminal -------------------------------- */
+typedef struct cli_bar {
+    const char *what, *unit;   /* unit "B": bytes */
+    uint64_t us_start, us_shown;
+    bool shown, quiet;
+} cli_bar;
+bool cli_bar_step(void *bar, uint64_t done, uint64_t all); /* hy_progress_fn; true after Ctrl-C */
+void cli_bar_end(cli_bar *bar);
+
+/* ---- Ctrl-C ----------------------------------------------------------------------------------- */
+void cli_catch_interrupt(void);                    /* the first one only sets the flag, a second one ends */
+bool cli_interrupted(void);
+void cli_interrupt_reset(void);
+
+/* A whole file, or standard input for "-". Free with hy_free. */
+bool cli_read(const char *command, const char *path, char **data, size_t *n);
+/* A JSON array of token ids from a file. */
+bool cli_read_tokens(const char *command, const char *path, int32_t **ids, uint32_t *n);
+/* JSON string literal on stdout. */
+void cli_put_json_string(const char *s, size_t n);
+/* Fills a->params and the engine's options from the parsed values; a->bias gives bias[]. */
+bool cli_finish_options(const char *command, cli_args *a, hy_bias *bias);
+/* Waits for r and writes its text to stdout as it comes; Ctrl-C cancels. Collects ids when not NULL. */
+hy_status cli_stream(hy_request *r, bool print, hy_buf *text, int32_t *ids, uint32_t *n_ids, hy_event *done, hy_err *err);
+
+int cmd_run(cli_args *a);
+int cmd_chat(cli_args *a);
+int cmd_pipe(cli_args *a);
+int cmd_logits(cli_args *a);
+int cmd_eval(cli_args *a);
+int cmd_bench(cli_args *a);
+int cmd_explain(cli_args *a);
+int cmd_info(cli_args *a);
+int cmd_tokenize(cli_args *a);
+int cmd_quantize(cli_args *a);
+int cmd_imatrix(cli_args *a);
+int cmd_dequantize(cli_args *a);
+int cmd_pull(cli_args *a);
+int cmd_completion(cli_args *a);
+int cmd_help(cli_args *a);
+int cmd_version(cli_args *a);
+
+#endif

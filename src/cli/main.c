@@ -1,0 +1,93 @@
+#include "cli.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { G_MODEL = CLI_G_MODEL | CLI_G_JSON };
+
+const cli_command cli_commands[] = {
+    { "run", "complete a prompt", "MODEL [PROMPT]", 1, 2, G_MODEL | CLI_G_SAMPLE | CLI_G_RUN, cmd_run,
+      "Writes the continuation of a prompt as it comes. The prompt is the argument, a file (-f), or standard\n"
+      "input. With --chat it goes through the model's chat template as a user's message.\n\n"
+      "  hayate run smollm2.gguf --chat \"Why is the sky blue?\"\n"
+      "  echo 'Once upon a time' | hayate run gemma.gguf -n 64 --temp 0\n"
+      "  hayate run model.gguf --tokens ids.json -n 32 --temp 0 --ignore-eos --json\n" },
+    { "chat", "talk to a model", "MODEL", 1, 1, CLI_G_MODEL | CLI_G_SAMPLE | CLI_G_CHAT, cmd_chat,
+      "A conversation in the terminal. Ctrl-C stops an answer, Ctrl-D ends. A line that ends in \\ goes on in\n"
+      "the next; /help lists the commands.\n\n"
+      "  hayate chat smollm2.gguf --system \"You answer briefly.\" --temp 0.7\n" },
+    { "bench", "measure prefill and decode speed", "MODEL", 1, 1, G_MODEL | CLI_G_BENCH, cmd_bench,
+      "Tests ppN (prefill of N tokens) and tgN (decode of N tokens) at each depth and batch, repeated and\n"
+      "interleaved; medians with the spread.\n\n"
+      "  hayate bench model.gguf\n"
+      "  hayate bench model.gguf -p 512 -n 64 -d 0,4096 -b 1,8 -t 2 -r 5 --json\n" },
+    { "eval", "perplexity, or KL divergence against a reference", "perplexity|kl MODEL", 2, 2, G_MODEL | CLI_G_EVAL,
+      cmd_eval,
+      "perplexity: of a text file, in windows, the second half of each scored; 95 % confidence interval.\n"
+      "kl: how far MODEL's predictions are from those of --base MODEL on the same text.\n\n"
+      "  hayate eval perplexity model.gguf -f wiki.txt --windows 32\n"
+      "  hayate eval kl model-q4.gguf --base model-f16.gguf -f wiki.txt --windows 16\n" },
+    { "info", "what is in a model file", "MODEL", 1, 1, CLI_G_JSON | CLI_G_CTX, cmd_info,
+      "Shape, weight types by bytes, tokenizer, template, and the memory needed for a context.\n\n"
+      "  hayate info model.gguf --ctx 4096\n  hayate info folder/ --json\n" },
+    { "explain", "the plan: operators before and after fusion", "MODEL", 1, 1, G_MODEL, cmd_explain,
+      "Prints the instructions that a step runs, in the primitive form and fused, with the bytes each moves.\n\n"
+      "  hayate explain model.gguf\n" },
+    { "tokenize", "text to token ids", "MODEL [TEXT]", 1, 2, CLI_G_JSON | CLI_G_TOKENIZE, cmd_tokenize,
+      "MODEL may be a GGUF (vocabulary-only too), a tokenizer.json or a Hugging Face folder.\n\n"
+      "  hayate tokenize model.gguf \"Hello world\"\n  hayate tokenize tokenizer.json -f text.txt --json\n" },
+    { "quantize", "convert a model to a weight type", "IN OUT TYPE", 3, 3, CLI_G_QUANT, cmd_quantize,
+      "IN is a GGUF or a safetensors folder; OUT a GGUF. TYPE: a plain type (q8_0, q4_0, ...) or a mix\n"
+      "(q4_k_m, ...). OUT appears only when it is whole.\n\n"
+      "  hayate quantize model-f16.gguf model-q8.gguf q8_0\n"
+      "  hayate quantize folder/ out.gguf q4_k_m --override 'output*=q8_0' --imatrix im.gguf\n" },
+    { "imatrix", "importance weights from a text, for quantize", "MODEL", 1, 1, CLI_G_MODEL | CLI_G_IMATRIX, cmd_imatrix,
+      "Mean squared inputs of every matrix over a text.\n\n"
+      "  hayate imatrix model-f16.gguf -f text.txt -o imatrix.gguf\n" },
+    { "pull", "download a model", "SOURCE", 1, 1, CLI_G_PULL | CLI_G_JSON, cmd_pull,
+      "SOURCE: an http(s) URL, or hf:owner/repo/file. Resumes what was begun; checks --sha256.\n\n"
+      "  hayate pull hf:owner/repo/model.gguf -o model.gguf\n" },
+    { "logits", "raw logits of a token list", "MODEL", 1, 1, G_MODEL | CLI_G_LOGITS, cmd_logits,
+      "Writes little-endian F32, [1][vocab] or, with --all, [n][vocab].\n\n"
+      "  hayate logits model.gguf --tokens ids.json --all --out logits.f32\n" },
+    { "pipe", "answer JSON lines: tokenize, stream, template", "[MODEL]", 0, 1, 0, cmd_pipe,
+      "One JSON object a line on standard input, one answer a line, in order. MODEL may be a vocabulary-only\n"
+      "GGUF, a tokenizer.json or a folder; `template` needs none.\n\n"
+      "  {\"op\":\"tokenize\",\"b64\":\"SGk=\",\"add_special\":true,\"parse_special\":true} -> {\"ids\":[...]}\n"
+      "  {\"op\":\"stream\",\"ids\":[1,2]} -> {\"chunks\":[...],\"flush\":\"...\"}\n"
+      "  {\"op\":\"template\",\"template\":\"...\",\"vars\":{...}} -> {\"text\":\"...\"}\n" },
+    { "dequantize", "raw blocks to raw floats", "TYPE", 1, 1, 0, cmd_dequantize,
+      "Standard input: blocks of a type as files hold them; standard output: little-endian F32.\n\n"
+      "  hayate dequantize q4_k < blocks.bin > floats.f32\n" },
+    { "completion", "shell completion", "bash|zsh", 1, 1, 0, cmd_completion,
+      "  source <(hayate completion bash)\n" },
+    { "help", "this list, or a command's options and examples", "[COMMAND]", 0, 1, 0, cmd_help, "  hayate help run\n" },
+    { "version", "the version", "", 0, 0, 0, cmd_version, "" },
+    { NULL, NULL, NULL, 0, 0, 0, NULL, NULL },
+};
+
+const cli_command *cli_find(const char *name)
+{
+    for (const cli_command *c = cli_commands; c->name; c++)
+        if (strcmp(c->name, name) == 0) return c;
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        cli_print_usage();
+        return 2;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
+    if (strcmp(name, "--version") == 0) name = "version";
+    const cli_command *c = cli_find(name);
+    if (!c) {
+        cli_error(NULL, "no command '%s'; `hayate help` lists them", name);
+        return 2;
+    }
+    cli_args a;
+    bool help;
+    if (!cli_parse(c, argc - 2, argv + 2, &a, &help)) return 2;
+    return help ? 0 : c->run(&a);
+}
