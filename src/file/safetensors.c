@@ -129,7 +129,7 @@ static hy_status read_tensor(hy_file *f, hy_tensor *t, uint32_t i_part, uint64_t
                              const char *name, const json_t *entry, hy_err *err)
 {
     size_t n = strlen(name);
-    uint64_t n_weight;
+    uint64_t n_weight = 0;
     if (n == 0 || n > HY_NAME_MAX)
         return hy_fail(err, HY_E_FORMAT, "a tensor name of %zu bytes, the limits are 1 and %u", n,
                        HY_NAME_MAX);
