@@ -2,6 +2,8 @@
 #include "file/file_impl.h"
 #include <math.h>
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are copied as they lie in files");
+
 static const struct {
     uint32_t bytes;
     bool is_int;
@@ -32,7 +34,7 @@ static bool item_bits(const hy_meta *m, uint64_t i, uint64_t *bits, bool *neg)
     if (i >= m->n || !hy_meta_is_int(t)) return false;
     const uint8_t *p = (const uint8_t *)m->data + i * hy_meta_type_bytes(t);
     uint64_t u = 0;
-    memcpy(&u, p, hy_meta_type_bytes(t)); /* little-endian hosts only: see docs/formats.md */
+    memcpy(&u, p, hy_meta_type_bytes(t));
     switch (t) {
     case HY_M_I8:
         u = (uint64_t)(int64_t)(int8_t)u;
