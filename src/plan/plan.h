@@ -68,6 +68,7 @@ typedef struct hy_plan_opts {
     uint32_t n_tok_max;        /* tokens of the largest step */
     uint32_t n_out_max;        /* rows with logits of the largest step */
     uint32_t n_row_max;        /* sequences of the largest step */
+    uint32_t n_thread_max;     /* largest team that runs it; 0: HY_THREADS_MAX */
 } hy_plan_opts;
 
 typedef struct hy_plan hy_plan;
@@ -80,6 +81,10 @@ uint64_t hy_plan_bytes(const hy_plan *p);          /* slots and tables */
 typedef struct hy_row {
     const hy_page_table *table;
     uint32_t tok_first, n_tok, pos0;
+    /* Tokens the sequence had when it started (its prompt); 0: pos0 + n_tok. LongRoPE takes its long
+     * factors when this is beyond the original context, so give the same value in every step of a
+     * sequence: keys are cached rotated. Nothing else reads it. */
+    uint32_t n_total;
 } hy_row;
 
 typedef struct hy_batch {

@@ -1,0 +1,136 @@
+/* explain: the plan as text or JSON, before and after fusion, with what each moves for one token. */
+#include "plan/instr.h"
+#include <inttypes.h>
+
+typedef struct totals {
+    uint64_t n, w_bytes, a_bytes;
+} totals;
+
+static totals count(const hy_plan *p, const hy_entry *e, bool fused)
+{
+    totals t = { 1, 0, 0 };
+    for (uint32_t i = 0; i < e->n; i++) {
+        const hy_instr *in = &p->prim[e->first + i];
+        t.w_bytes += in->w_bytes;
+        /* what a later prim of the entry reads is still in cache */
+        t.a_bytes += fused && i > 0 ? 4ull * in->n : in->a_bytes;
+    }
+    return t;
+}
+
+static totals all(const hy_plan *p)
+{
+    totals sum = { 0, 0, 0 };
+    for (uint32_t i = 0; i < p->n_entry; i++) {
+        totals t = count(p, &p->entry[i], p->o.fuse);
+        sum.n += t.n;
+        sum.w_bytes += t.w_bytes;
+        sum.a_bytes += t.a_bytes;
+    }
+    return sum;
+}
+
+static void prim_text(const hy_plan *p, const hy_instr *in, hy_buf *out)
+{
+    hy_buf_printf(out, "%s", hy_op_name(in->op));
+    if (in->out != HY_S_NONE) hy_buf_printf(out, " %s", hy_slot_name(in->out));
+    if (in->a != HY_S_NONE || in->b != HY_S_NONE) hy_buf_str(out, " <-");
+    if (in->a != HY_S_NONE) hy_buf_printf(out, " %s", hy_slot_name(in->a));
+    if (in->b != HY_S_NONE) hy_buf_printf(out, " %s", hy_slot_name(in->b));
+    if (!in->w) return;
+    const char *type = in->w->panels ? hy_quant(in->w->panels[0].type)->name : "f32";
+    hy_buf_str(out, ", ");
+    hy_buf_printf(out, hy_role_name(in->role), (unsigned)HY_MAX(in->i_layer, 0));
+    hy_buf_printf(out, " (%s)", type);
+}
+
+static void entries_text(const hy_plan *p, hy_buf *out)
+{
+    for (uint32_t i = 0; i < p->n_entry; i++) {
+        const hy_entry *e = &p->entry[i];
+        totals t = count(p, e, p->o.fuse);
+        hy_buf_printf(out, "%4u  %-20s %10" PRIu64 "  ", i, hy_op_name(e->op), t.w_bytes + t.a_bytes);
+        for (uint32_t k = 0; k < e->n; k++) {
+            if (k) hy_buf_str(out, "; ");
+            prim_text(p, &p->prim[e->first + k], out);
+        }
+        hy_buf_char(out, '\n');
+    }
+}
+
+static void text(const hy_plan *plain, const hy_plan *fused, hy_buf *out)
+{
+    const hy_hparams *hp = &plain->m->hp;
+    totals a = all(plain), b = all(fused);
+    hy_buf_printf(out, "%s: %u layers, %u wide, %u heads over %u, vocabulary %u\n", plain->m->family->name,
+                  hp->n_layer, hp->n_embd, hp->n_head, hp->n_kv_head, hp->n_vocab);
+    hy_buf_printf(out, "primitive: %" PRIu64 " instructions, for one token %" PRIu64
+                  " bytes of weights and %" PRIu64 " of activations\n", a.n, a.w_bytes, a.a_bytes);
+    hy_buf_printf(out, "fused:     %" PRIu64 " instructions, for one token %" PRIu64
+                  " bytes of weights and %" PRIu64 " of activations\n", b.n, b.w_bytes, b.a_bytes);
+    hy_buf_str(out, "\nPRIMITIVE\n   #  instruction               bytes  does\n");
+    entries_text(plain, out);
+    hy_buf_str(out, "\nFUSED\n   #  instruction               bytes  does\n");
+    entries_text(fused, out);
+}
+
+static void entries_json(const hy_plan *p, hy_buf *out)
+{
+    totals t = all(p);
+    hy_buf_printf(out, "{\"instructions\": %" PRIu64 ", \"weight_bytes\": %" PRIu64
+                  ", \"activation_bytes\": %" PRIu64 ", \"list\": [", t.n, t.w_bytes, t.a_bytes);
+    for (uint32_t i = 0; i < p->n_entry; i++) {
+        const hy_entry *e = &p->entry[i];
+        t = count(p, e, p->o.fuse);
+        hy_buf_printf(out, "%s\n{\"op\": \"%s\", \"layer\": %d, \"weight_bytes\": %" PRIu64
+                      ", \"activation_bytes\": %" PRIu64 ", \"does\": [", i ? "," : "",
+                      hy_op_name(e->op), (int)p->prim[e->first].i_layer, t.w_bytes, t.a_bytes);
+        for (uint32_t k = 0; k < e->n; k++) {
+            hy_buf_str(out, k ? ", \"" : "\"");
+            prim_text(p, &p->prim[e->first + k], out);
+            hy_buf_char(out, '"');
+        }
+        hy_buf_str(out, "]}");
+    }
+    hy_buf_str(out, "]}");
+}
+
+static void json(const hy_plan *plain, const hy_plan *fused, hy_buf *out)
+{
+    const hy_hparams *hp = &plain->m->hp;
+    hy_buf_printf(out, "{\"family\": \"%s\", \"n_layer\": %u, \"n_embd\": %u, \"n_head\": %u, "
+                  "\"n_kv_head\": %u, \"n_vocab\": %u,\n\"primitive\": ", plain->m->family->name,
+                  hp->n_layer, hp->n_embd, hp->n_head, hp->n_kv_head, hp->n_vocab);
+    entries_json(plain, out);
+    hy_buf_str(out, ",\n\"fused\": ");
+    entries_json(fused, out);
+    hy_buf_str(out, "}\n");
+}
+
+static hy_status list(hy_plan *p, const hy_model *m, const hy_plan_opts *o, bool fuse, hy_err *err)
+{
+    p->m = m;
+    p->k = &m->kern;
+    p->o = *o;
+    p->o.fuse = fuse;
+    p->arena = hy_arena_new(64 * HY_KIB);
+    if (!p->arena) return hy_fail_memory(err, "plan", 64 * HY_KIB);
+    return hy_plan_list(p, fuse, err);
+}
+
+hy_status hy_plan_explain(const hy_model *m, const hy_plan_opts *o, bool as_json, hy_buf *out, hy_err *err)
+{
+    hy_plan *p = HY_NEW_ARRAY(hy_plan, 2);
+    if (!p) return hy_fail_memory(err, "plan", 2 * sizeof *p);
+    hy_status st = list(&p[0], m, o, false, err);
+    if (st == HY_OK) st = list(&p[1], m, o, true, err);
+    if (st == HY_OK) {
+        if (as_json) json(&p[0], &p[1], out);
+        else text(&p[0], &p[1], out);
+        if (out->failed) st = hy_fail_memory(err, "explanation", out->len);
+    }
+    hy_arena_free(p[0].arena);
+    hy_arena_free(p[1].arena);
+    hy_free(p);
+    return st;
+}

@@ -1,0 +1,174 @@
+/* plan, private: instructions, entries, slots, and the state of a step.
+ *
+ * A *prim* is one recipe row of one layer (plus QUANTs). An *entry* is what the team runs between two
+ * barriers: one prim, or several that the fuse rules put together. How an entry's work is split:
+ *   ROWS   worker takes whole rows (tokens), all prims of a row in turn
+ *   HEADS  the same over (token, KV head)
+ *   COLS   matmuls over ranges of output columns (panels), then elementwise prims on these columns
+ *   others have their own files (op_attention.c, op_moe.c)
+ * No split changes a bit: see kern.h. */
+#ifndef HY_PLAN_INSTR_H
+#define HY_PLAN_INSTR_H
+
+#include "plan/plan.h"
+#include <stdatomic.h>
+
+typedef enum hy_kind {
+    HY_KIND_ROWS, HY_KIND_HEADS, HY_KIND_COLS, HY_KIND_ATTENTION, HY_KIND_ROUTE, HY_KIND_UP,
+    HY_KIND_DOWN
+} hy_kind;
+
+typedef struct hy_instr {
+    hy_op op;
+    hy_slot out, a, b;
+    hy_role role;
+    const hy_weight *w;        /* or NULL */
+    int32_t i_layer;           /* -1: before or after the layers */
+    const hy_layer_params *lp; /* NULL there */
+    uint32_t n, k;             /* row length of out, of a */
+    bool on_out;               /* works on the rows that want logits (Y, L), not on all tokens */
+    bool q8;                   /* reads a's int8 form */
+    hy_mm_fn *mm;              /* MATMUL */
+    uint64_t w_bytes, a_bytes; /* moved for one token: weights, activations */
+} hy_instr;
+
+typedef struct hy_entry {
+    hy_op op;
+    hy_kind kind;
+    uint32_t first, n;         /* prims */
+    uint32_t n_mm;             /* COLS: leading MATMULs */
+    bool paired;               /* COLS: the matmuls have the same columns, combined by ACT_MUL */
+    bool on_out, barrier;
+} hy_entry;
+
+typedef struct hy_slot_mem {
+    float *f;                  /* [rows][stride] */
+    size_t stride;
+    int8_t *q;                 /* int8 form, rows of k: [rows][k], [rows][k/32], [rows][k/16] */
+    float *d;
+    int16_t *sum;
+} hy_slot_mem;
+
+/* One rope's frequencies; long factors make a second set. */
+typedef struct hy_rope_table {
+    const hy_rope *r;
+    uint32_t half;             /* n_rot / 2 */
+    float *inv;                /* [half] */
+    float *inv_long;           /* [half], LongRoPE; else NULL */
+    float scale;               /* of cos and sin */
+    float *c, *s;              /* [n_tok_max][half], of this step */
+} hy_rope_table;
+
+/* A block of tokens of one row and the tiles its queries see. */
+typedef struct hy_att_item {
+    const hy_page_table *table;
+    uint32_t tok, n_tok, pos0; /* first token in the batch, its position */
+    uint32_t tile_first, tile_last;
+    uint64_t res;              /* first of its tiles' results when tiles are split */
+} hy_att_item;
+typedef struct hy_att_unit {   /* one worker's share of an item, for one KV head */
+    uint32_t item, tile_first, tile_last;
+} hy_att_unit;
+typedef struct hy_att_work {   /* of one KV group */
+    hy_att_item *item;
+    hy_att_unit *unit;
+    uint32_t n_item, n_unit;
+    bool split;                /* units store tiles' results, folded after a barrier */
+} hy_att_work;
+
+typedef struct hy_scratch {    /* one worker's */
+    float *q, *m, *l, *m_acc, *l_acc, *o, *work, *row;
+    int32_t *q_pos;
+} hy_scratch;
+
+typedef struct hy_moe {
+    float *logits;             /* [n_tok][n_expert] */
+    uint32_t *expert;          /* [n_tok][n_used]; the pair's index is its "entry" below */
+    float *weight;             /* [n_tok][n_used] */
+    uint32_t *first;           /* [n_expert + 1]: where an expert's entries start in the next two */
+    uint32_t *tok, *entry;     /* [n_tok * n_used], by expert, then token */
+    uint32_t *active, n_active;/* experts with entries */
+    float *gate;               /* [n_tok * n_used][n_ff_expert] */
+    float *down;               /* [n_tok * n_used][n_embd] */
+    float *lane;               /* [HY_THREADS][2 * n_expert] for choosing */
+} hy_moe;
+
+struct hy_plan {
+    const hy_model *m;
+    const hy_kernels *k;
+    hy_plan_opts o;
+    hy_arena *arena;
+    hy_instr *prim;
+    hy_entry *entry;
+    uint32_t n_prim, n_entry;
+
+    hy_slot_mem slot[HY_S_COUNT];
+    uint32_t slot_len[HY_S_COUNT];      /* longest over the layers; 0: not used */
+    bool slot_q8[HY_S_COUNT];
+    hy_rope_table rope[2];
+    uint32_t n_group;
+    uint32_t group_window[HY_KV_GROUPS_MAX];
+    uint8_t *layer_group;
+    uint64_t *layer_off;                /* byte offset of the layer in a page of its group */
+    uint64_t k_bytes, v_bytes;
+    uint32_t head_per_kv, n_kv_max;     /* largest over the layers */
+    uint32_t att_block;                 /* tokens of a row stacked as queries */
+    hy_att_work att[HY_KV_GROUPS_MAX];
+    uint32_t att_cap;                   /* items, units */
+    float *att_m, *att_l, *att_o;       /* tiles' results */
+    uint64_t res_cap;
+    hy_moe moe;
+    hy_scratch *scratch;                /* [n_thread_max] */
+    atomic_uint *counter;               /* [n_entry * 2]: next item of a shared list */
+
+    uint8_t *mem;
+    uint64_t mem_bytes;
+
+    /* the step */
+    const hy_batch *b;
+    const hy_kv *kv;
+    float *logits;
+    bool timing;
+    hy_op_time time[HY_OP_COUNT];
+};
+
+/* compile.c */
+uint32_t hy_slot_dim(const hy_hparams *hp, uint32_t i_layer, hy_slot s);
+hy_status hy_plan_list(hy_plan *p, bool fuse, hy_err *err); /* prims and entries, no memory for slots */
+/* fuse.c */
+hy_kind hy_instr_kind(hy_op op);
+uint32_t hy_plan_fuse(const hy_plan *p, bool fuse, hy_entry *out); /* out: [n_prim] */
+/* step.c */
+hy_status hy_plan_check_batch(const hy_plan *p, uint32_t n_thread, const hy_kv *kv, const hy_batch *b,
+                              const float *logits, hy_err *err);
+void hy_plan_att_work(hy_plan *p, uint32_t n_thread);
+/* rope.c */
+hy_status hy_rope_init(hy_rope_table *t, const hy_rope *r, hy_arena *a, hy_err *err);
+void hy_rope_step(const hy_rope_table *t, const hy_batch *b, uint32_t tok_first, uint32_t tok_last);
+
+/* op_*.c: each runs one worker's share */
+void hy_op_row(const hy_plan *p, const hy_instr *in, uint32_t i_row, const hy_worker *w);
+void hy_op_head(const hy_plan *p, const hy_instr *in, uint32_t tok, uint32_t i_kv);
+void hy_op_cols(const hy_plan *p, const hy_entry *e, const hy_worker *w);
+/* elementwise prims on columns [c0, c1) of row `row` of slot out */
+void hy_op_elem(const hy_plan *p, const hy_instr *in, uint32_t row, uint32_t c0, uint32_t c1);
+void hy_op_attention(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
+void hy_op_route(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
+void hy_op_moe_up(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
+void hy_op_moe_down(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
+
+HY_INLINE float *hy_slot_row(const hy_plan *p, hy_slot s, uint64_t row)
+{
+    return p->slot[s].f + row * p->slot[s].stride;
+}
+/* The next item of a list that all workers share. */
+HY_INLINE uint32_t hy_next(const hy_plan *p, uint32_t i_entry, uint32_t which)
+{
+    return atomic_fetch_add_explicit(&p->counter[i_entry * 2 + which], 1, memory_order_relaxed);
+}
+HY_INLINE uint32_t hy_n_rows(const hy_plan *p, bool on_out)
+{
+    return on_out ? p->b->n_out : p->b->n_tok;
+}
+
+#endif

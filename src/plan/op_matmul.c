@@ -1,0 +1,97 @@
+/* Matmuls over output columns, with the elementwise operators that follow on the same columns.
+ *
+ *   tokens  |  worker 0  |  worker 1  | ...     columns in units of 32, so that int8 groups and cache
+ *           |  columns   |  columns   |         lines are never shared; few columns and many tokens
+ *                                               are cut into token blocks as well */
+#include "plan/instr.h"
+
+#define UNIT 32                /* columns */
+#define BLOCK_ROWS 128         /* columns of one kernel call when several prims share them */
+
+static void call(const hy_plan *p, const hy_instr *in, const hy_instr *add, uint64_t panel_first,
+                 uint64_t panel_last, uint32_t t0, uint32_t t1)
+{
+    const hy_panels *w = &in->w->panels[0];
+    const hy_slot_mem *a = &p->slot[in->a];
+    hy_slot out = add ? add->out : in->out;
+    hy_mm m = {
+        .w = w, .panel_first = panel_first, .panel_last = HY_MIN(panel_last, w->n_panel), .n_tok = t1 - t0,
+        .y = hy_slot_row(p, out, t0), .y_stride = p->slot[out].stride,
+        .bias = in->w->bias,
+    };
+    if (in->q8) {
+        uint64_t at = t0 * w->k;
+        m.x8 = (hy_act8){ a->q + at, a->d + at / 32, a->sum + at / 16, w->k };
+    } else {
+        m.x = hy_slot_row(p, in->a, t0);
+        m.x_stride = a->stride;
+    }
+    if (add) {
+        hy_slot other = add->a == in->out ? add->b : add->a;
+        m.add = hy_slot_row(p, other, t0);
+        m.add_stride = p->slot[other].stride;
+    }
+    in->mm(&m);
+}
+
+/* Columns [u0, u1) in units, tokens [t0, t1), of one matmul or a pair, then the elementwise prims. */
+static void block(const hy_plan *p, const hy_entry *e, uint32_t i_mm, uint64_t u0, uint64_t u1,
+                  uint32_t t0, uint32_t t1)
+{
+    const hy_instr *in = &p->prim[e->first];
+    uint32_t per = UNIT / in->w->panels[0].p;
+    if (e->n_mm > 1 && !e->paired) { /* QKV */
+        call(p, in + i_mm, NULL, u0 * per, u1 * per, t0, t1);
+        return;
+    }
+    const hy_instr *elem = in + e->n_mm;
+    uint32_t n_elem = e->n - e->n_mm;
+    const hy_instr *add = n_elem == 1 && elem->op == HY_OP_ADD ? elem : NULL;
+    uint64_t step = n_elem == 0 || add || t1 - t0 <= 8 ? u1 - u0 : BLOCK_ROWS / UNIT;
+    for (uint64_t u = u0; u < u1; u += step) {
+        uint64_t last = HY_MIN(u1, u + step);
+        for (uint32_t i = 0; i < e->n_mm; i++) call(p, in + i, add, u * per, last * per, t0, t1);
+        if (add) continue;
+        uint32_t c0 = (uint32_t)(u * UNIT), c1 = (uint32_t)HY_MIN(last * UNIT, in->n);
+        for (uint32_t t = t0; t < t1; t++)
+            for (uint32_t i = 0; i < n_elem; i++) hy_op_elem(p, elem + i, t, c0, c1);
+    }
+}
+
+static uint64_t units(const hy_instr *in)
+{
+    return (in->w->panels[0].n_row + UNIT - 1) / UNIT;
+}
+
+void hy_op_cols(const hy_plan *p, const hy_entry *e, const hy_worker *w)
+{
+    const hy_instr *in = &p->prim[e->first];
+    uint32_t n_tok = hy_n_rows(p, e->on_out);
+    if (n_tok == 0) return;
+    uint32_t n_list = e->paired ? 1 : e->n_mm;
+    uint64_t n_unit = 0;
+    for (uint32_t i = 0; i < n_list; i++) n_unit += units(in + i);
+    uint32_t n_block = 1; /* of tokens */
+    if (n_unit < 4ull * w->n && n_tok >= 32)
+        n_block = (uint32_t)HY_MIN(n_tok / 16, (4ull * w->n + n_unit - 1) / n_unit);
+    uint64_t first, last;
+    hy_share(n_unit * n_block, 1, w, &first, &last);
+    while (first < last) {
+        uint32_t tb = (uint32_t)(first / n_unit);
+        uint64_t u = first % n_unit, n = HY_MIN(n_unit - u, last - first);
+        uint32_t t0 = (uint32_t)((uint64_t)n_tok * tb / n_block);
+        uint32_t t1 = (uint32_t)((uint64_t)n_tok * (tb + 1) / n_block);
+        first += n;
+        for (uint32_t i = 0; i < n_list && n; i++) {
+            uint64_t n_i = units(in + i);
+            if (u >= n_i) {
+                u -= n_i;
+                continue;
+            }
+            uint64_t take = HY_MIN(n, n_i - u);
+            block(p, e, i, u, u + take, t0, t1);
+            n -= take;
+            u = 0;
+        }
+    }
+}
