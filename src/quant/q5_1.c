@@ -1,0 +1,46 @@
+/* Q5_1: 32 weights, value = d * q + m.
+ *   half d | half m | u32 fifth bits, bit k of weight k | q[16]: as Q4_0 */
+#include "quant/pack.h"
+
+enum { block_n = 32, block_bytes = 24 };
+
+static void unpack(const void *src, float *dst, size_t n)
+{
+    const uint8_t *b = src;
+    for (size_t i = 0; i < n; i += block_n, b += block_bytes, dst += block_n) {
+        float d = load_f16(b), m = load_f16(b + 2);
+        uint32_t high = load_u32(b + 4);
+        for (int k = 0; k < 16; k++) {
+            int q0 = (b[8 + k] & 15) | (int)(high >> k & 1) << 4;
+            int q1 = b[8 + k] >> 4 | (int)(high >> (k + 16) & 1) << 4;
+            dst[k] = (float)q0 * d + m;
+            dst[k + 16] = (float)q1 * d + m;
+        }
+    }
+}
+
+static void pack(const float *src, void *dst, size_t n, const float *importance)
+{
+    uint8_t *b = dst;
+    hy_pack_group g;
+    for (size_t i = 0; i < n; i += block_n, b += block_bytes) {
+        float d, m;
+        hy_pack_load(&g, src + i, importance ? importance + i : NULL, block_n);
+        hy_pack_affine(g.x, g.w, block_n, 31, false, &d, &m);
+        uint16_t d16 = hy_pack_f16(d * g.amax), m16 = hy_pack_f16(m * g.amax);
+        float inv = hy_pack_inverse(hy_f16_f32(d16) * g.inv);
+        uint32_t high = 0;
+        m = hy_f16_f32(m16) * g.inv;
+        store_u16(b, d16);
+        store_u16(b + 2, m16);
+        for (int k = 0; k < 16; k++) {
+            uint32_t q0 = (uint32_t)hy_pack_round((g.x[k] - m) * inv, 0, 31);
+            uint32_t q1 = (uint32_t)hy_pack_round((g.x[k + 16] - m) * inv, 0, 31);
+            b[8 + k] = (uint8_t)((q0 & 15) | (q1 & 15) << 4);
+            high |= q0 >> 4 << k | q1 >> 4 << (k + 16);
+        }
+        store_u32(b + 4, high);
+    }
+}
+
+HY_QUANT_TRAITS(Q5_1, "q5_1", 7);
