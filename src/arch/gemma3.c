@@ -13,6 +13,13 @@ static const hy_name hf[] = {
     HY_NAME_P1(K_NORM, "layers.%u.self_attn.k_norm"),
 };
 
+/* configs of the models with vision leave these out */
+static const hy_default defaults[] = {
+    { "vocab_size", 262208 }, { "num_attention_heads", 8 }, { "num_key_value_heads", 4 },
+    { "head_dim", 256 }, { "max_position_embeddings", 131072 }, { "rms_norm_eps", 1e-6 },
+    { "query_pre_attn_scalar", 256 },
+};
+
 /* As Gemma 2; the 27B model has 62 layers. */
 static hy_status derive(hy_hparams *hp, hy_err *err)
 {
@@ -24,7 +31,7 @@ static hy_status derive(hy_hparams *hp, hy_err *err)
 static const hy_family_io io = {
     .norm = HY_NORM_RMS, .act = HY_A_GELU_TANH, .act_fixed = true,
     .rope_base = 1000000, .rope_base_local = 10000, .plain_local_rope = true, .window_every = 6,
-    .hf = HY_TABLE(hf),
+    .hf = HY_TABLE(hf), .defaults = HY_TABLE(defaults),
     .hf_base = HY_TABLE(hy_hf_llama), .hf_prefix = "model.,language_model.model.,model.language_model.",
 };
 

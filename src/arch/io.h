@@ -36,6 +36,12 @@ typedef struct hy_refusal {
     bool value;         /* refused when the flag has this value */
 } hy_refusal;
 
+/* A number that config.json may leave out because the reference's class has it. */
+typedef struct hy_default {
+    const char *key;
+    double value;
+} hy_default;
+
 typedef struct hy_family_io {
     /* defaults where the file is silent */
     hy_norm_kind norm;
@@ -60,6 +66,7 @@ typedef struct hy_family_io {
     const char *hf_prefix;     /* comma-separated: "model."; that with which TOK_EMBD exists is the
                                   file's. A name that starts with '/' has no prefix. */
     const hy_refusal *refuse; uint32_t n_refuse;
+    const hy_default *defaults; uint32_t n_defaults;
 } hy_family_io;
 
 #endif
