@@ -57,13 +57,15 @@ void hy_att_scalar(const hy_att *a)
         hy_att_range(a, i, &lo, &hi);
         float *s = a->work + (size_t)i * HY_ATT_TILE, *o = a->o + (size_t)i * a->d_v;
         const float *q = a->q + i * a->q_stride;
-        float m = -INFINITY, lane[16] = { 0 };
+        float m, lane[16] = { 0 }, top[16];
+        for (int n = 0; n < 16; n++) top[n] = -INFINITY;
         for (uint32_t j = lo; j < hi; j++) {
             float x = dot_k(a->type, a->k_page[j / HY_PAGE_TOK], a->d_k, j % HY_PAGE_TOK, q) * a->scale;
             if (a->softcap != 0) x = hy_tanh1(x / a->softcap) * a->softcap;
             s[j] = x;
-            m = x > m ? x : m;
+            top[j % 16] = x > top[j % 16] ? x : top[j % 16];
         }
+        m = hy_fold_max16(top);
         memset(o, 0, a->d_v * sizeof(float));
         for (uint32_t j = lo; j < hi; j++) {
             float p = hy_exp1(s[j] - m);

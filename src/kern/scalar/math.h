@@ -144,5 +144,12 @@ HY_INLINE float hy_fold16(const float *lane)
     for (int i = 0; i < 4; i++) a[i] = a[i] + a[i + 4];
     return (a[0] + a[2]) + (a[1] + a[3]);
 }
+/* Maximum of 16 lanes in the same order; NaNs are passed over, of two zeros the lower lane's stays */
+HY_INLINE float hy_fold_max16(float *lane)
+{
+    for (int w = 8; w > 0; w /= 2)
+        for (int i = 0; i < w; i++) lane[i] = lane[i + w] > lane[i] ? lane[i + w] : lane[i];
+    return lane[0];
+}
 
 #endif

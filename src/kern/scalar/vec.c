@@ -119,9 +119,7 @@ static float max_row(const float *x, uint64_t n)
     float lane[16];
     for (int i = 0; i < 16; i++) lane[i] = -INFINITY;
     for (uint64_t i = 0; i < n; i++) lane[i % 16] = x[i] > lane[i % 16] ? x[i] : lane[i % 16];
-    for (int w = 8; w > 0; w /= 2)
-        for (int i = 0; i < w; i++) lane[i] = lane[i + w] > lane[i] ? lane[i + w] : lane[i];
-    return lane[0];
+    return hy_fold_max16(lane);
 }
 
 static uint64_t argmax(const float *x, uint64_t n)

@@ -1,0 +1,309 @@
+/* The body of an ISA's <isa>_att.c: kern/scalar/att.c for several query rows at a time. Included after
+ * that ISA's v16_*.h.
+ *
+ * Query rows that share a KV head are taken in groups of 1, 2, 4 or V16_Q_MAX: a vector of K (16 tokens
+ * of one d) or V (16 d of one token) is loaded and widened once for the group. Small groups take
+ * several pages (K) or several vectors of d (V) at once instead, to keep the fma units' pipes full.
+ * Sums never mix lanes, so a row's bits do not depend on its group. Everything here is inlined with
+ * constant `type`, `nq`, `nv`, so that the arrays of sums become registers. */
+#include "kern/kv_layout.h"
+#include "kern/v16_math.h"
+
+#define V16_CAT2(a, b) a##_##b
+#define V16_CAT(a, b) V16_CAT2(a, b)
+
+#define N_PAGE (HY_ATT_TILE / HY_PAGE_TOK)
+
+typedef struct group {         /* rows i0 .. i0 + nq of the stack */
+    const hy_att *a;
+    uint32_t i0;
+    uint32_t lo[V16_Q_MAX], hi[V16_Q_MAX];
+} group;
+
+HY_INLINE v16 load_codes(hy_kv_type t, const uint8_t *p)
+{
+    switch (t) {
+    case HY_KV_F32: return v_load((const float *)(const void *)p);
+    case HY_KV_F16: return v_load_f16(p);
+    case HY_KV_BF16: return v_load_bf16(p);
+    default: return v_load_i8(p);
+    }
+}
+
+HY_INLINE float *score(const group *g, uint32_t i, uint32_t j)
+{
+    return g->a->work + (size_t)(g->i0 + i) * HY_ATT_TILE + j;
+}
+
+/* ---- q . k ------------------------------------------------------------------------------------ */
+
+/* Scores of nq rows against the nv pages listed, before `scale`. */
+HY_INLINE void qk(hy_kv_type t, const group *g, uint32_t nq, uint32_t nv, const uint32_t *pages)
+{
+    const hy_att *a = g->a;
+    const float *q = a->q + g->i0 * a->q_stride;
+    v16 s[V16_Q_MAX * 4], part[V16_Q_MAX * 4];
+    const uint8_t *page[4];
+    uint64_t step = hy_kv_code_bytes(t, HY_PAGE_TOK);
+    for (uint32_t v = 0; v < nv; v++) page[v] = a->k_page[pages[v]];
+#pragma GCC unroll 32
+    for (uint32_t n = 0; n < nq * nv; n++) s[n] = v_zero();
+    if (t == HY_KV_Q4) {
+        for (uint32_t d0 = 0; d0 < a->d_k; d0 += HY_KV_GROUP) {
+#pragma GCC unroll 32
+            for (uint32_t n = 0; n < nq * nv; n++) part[n] = v_zero();
+            for (uint32_t d = d0; d < d0 + HY_KV_GROUP; d += 2) {
+#pragma GCC unroll 2
+                for (uint32_t h = 0; h < 2; h++) {
+#pragma GCC unroll 4
+                    for (uint32_t v = 0; v < nv; v++) {
+                        const uint8_t *p = page[v] + (size_t)d / 2 * HY_PAGE_TOK;
+                        v16 k = h ? v_load_hi4(p) : v_load_lo4(p);
+#pragma GCC unroll 16
+                        for (uint32_t i = 0; i < nq; i++)
+                            part[i * nv + v] =
+                                v_fma(v_set1(q[i * a->q_stride + d + h]), k, part[i * nv + v]);
+                    }
+                }
+            }
+#pragma GCC unroll 4
+            for (uint32_t v = 0; v < nv; v++) {
+                const float *ks = hy_kv_scales(t, page[v], a->d_k) + d0 / HY_KV_GROUP * HY_PAGE_TOK;
+#pragma GCC unroll 16
+                for (uint32_t i = 0; i < nq; i++)
+                    s[i * nv + v] = v_fma(part[i * nv + v], v_load(ks), s[i * nv + v]);
+            }
+        }
+    } else {
+        for (uint32_t d = 0; d < a->d_k; d++) {
+#pragma GCC unroll 4
+            for (uint32_t v = 0; v < nv; v++) {
+                v16 k = load_codes(t, page[v] + d * step);
+#pragma GCC unroll 16
+                for (uint32_t i = 0; i < nq; i++)
+                    s[i * nv + v] = v_fma(v_set1(q[i * a->q_stride + d]), k, s[i * nv + v]);
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < nv; v++) {
+#pragma GCC unroll 16
+        for (uint32_t i = 0; i < nq; i++) {
+            v16 x = s[i * nv + v];
+            if (t == HY_KV_Q8) x = v_mul(x, v_load(hy_kv_scales(t, page[v], a->d_k)));
+            v_store(score(g, i, pages[v] * HY_PAGE_TOK), x);
+        }
+    }
+}
+
+/* The pages that any row of the group needs; others may be NULL. */
+HY_INLINE uint32_t needed(const group *g, uint32_t nq, uint32_t *pages)
+{
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < N_PAGE; p++) {
+        bool any = false;
+        for (uint32_t i = 0; i < nq; i++)
+            any |= g->lo[i] < g->hi[i] && g->lo[i] < (p + 1) * HY_PAGE_TOK && g->hi[i] > p * HY_PAGE_TOK;
+        if (any) pages[n++] = p;
+    }
+    return n;
+}
+
+/* ---- softmax ---------------------------------------------------------------------------------- */
+
+HY_INLINE v16 only(v16 x, uint32_t j, uint32_t lo, uint32_t hi, v16 other)
+{
+    if (j + HY_PAGE_TOK > hi) x = v_sel(v_first(hi - j), x, other);
+    if (j < lo) x = v_sel(v_first(lo - j), other, x);
+    return x;
+}
+
+/* Row i: scores to m, l and the weights p, times the V scales where a token has one. */
+HY_INLINE void softmax(hy_kv_type t, const group *g, uint32_t i)
+{
+    const hy_att *a = g->a;
+    uint32_t lo = g->lo[i], hi = g->hi[i], j0 = lo / HY_PAGE_TOK * HY_PAGE_TOK;
+    if (lo >= hi) hi = 0; /* no key: no page to look at */
+    v16 m = v_set1(-INFINITY), l = v_zero(), cap = v_set1(a->softcap);
+    for (uint32_t j = j0; j < hi; j += HY_PAGE_TOK) {
+        v16 x = v_mul(v_load(score(g, i, j)), v_set1(a->scale));
+        if (a->softcap != 0) x = v_mul(v_tanh(v_div(x, cap)), cap);
+        x = only(x, j, lo, hi, v_set1(-INFINITY));
+        v_store(score(g, i, j), x);
+        m = v_max(x, m);
+    }
+    float m1 = v_fold_max(m);
+    for (uint32_t j = j0; j < hi; j += HY_PAGE_TOK) {
+        v16 p = v_exp(v_sub(v_load(score(g, i, j)), v_set1(m1)));
+        p = only(p, j, lo, hi, v_zero()); /* -inf - -inf is NaN */
+        l = v_add(l, p);
+        if (t == HY_KV_Q8) p = v_mul(p, v_load(hy_kv_scales(t, a->v_page[j / HY_PAGE_TOK], a->d_v)));
+        v_store(score(g, i, j), p);
+    }
+    a->m[g->i0 + i] = m1;
+    a->l[g->i0 + i] = v_fold(l);
+}
+
+/* ---- p . v ------------------------------------------------------------------------------------ */
+
+/* nv vectors of o from d on, keys [lo, hi), rows first .. first + nq of the group. */
+HY_INLINE void pv(hy_kv_type t, const group *g, uint32_t first, uint32_t nq, uint32_t nv, uint32_t d,
+                  uint32_t lo, uint32_t hi)
+{
+    const hy_att *a = g->a;
+    float *o = a->o + (size_t)(g->i0 + first) * a->d_v + d;
+    const float *p = score(g, first, 0);
+    uint64_t row = hy_kv_code_bytes(t, a->d_v), n_scale = a->d_v / HY_KV_GROUP;
+    v16 s[V16_Q_MAX * 4];
+#pragma GCC unroll 32
+    for (uint32_t n = 0; n < nq * nv; n++) s[n] = v_load(o + n / nv * a->d_v + n % nv * 16);
+    while (lo < hi) {
+        const uint8_t *page = a->v_page[lo / HY_PAGE_TOK];
+        uint32_t end = HY_MIN(hi, (lo / HY_PAGE_TOK + 1) * HY_PAGE_TOK);
+        for (; lo < end; lo++) {
+            const uint8_t *code = page + row * (lo % HY_PAGE_TOK);
+#pragma GCC unroll 4
+            for (uint32_t v = 0; v < nv; v++) {
+                if (t == HY_KV_Q4) {
+                    uint32_t at = d + v * 16;
+                    const uint8_t *c = code + at / HY_KV_GROUP * 16;
+                    v16 x = at % HY_KV_GROUP ? v_load_hi4(c) : v_load_lo4(c);
+                    v16 vs = v_set1(hy_kv_scales(t, page, a->d_v)[lo % HY_PAGE_TOK * n_scale +
+                                                                   at / HY_KV_GROUP]);
+#pragma GCC unroll 16
+                    for (uint32_t i = 0; i < nq; i++)
+                        s[i * nv + v] = v_fma(v_mul(v_set1(p[i * HY_ATT_TILE + lo]), vs), x,
+                                              s[i * nv + v]);
+                } else {
+                    v16 x = load_codes(t, code + hy_kv_code_bytes(t, d + v * 16));
+#pragma GCC unroll 16
+                    for (uint32_t i = 0; i < nq; i++)
+                        s[i * nv + v] = v_fma(v_set1(p[i * HY_ATT_TILE + lo]), x, s[i * nv + v]);
+                }
+            }
+        }
+    }
+#pragma GCC unroll 32
+    for (uint32_t n = 0; n < nq * nv; n++) v_store(o + n / nv * a->d_v + n % nv * 16, s[n]);
+}
+
+/* The last d_v % 16 elements of one row (never Q4): codes are copied, so that no read passes the page. */
+static void pv_tail(hy_kv_type t, const group *g, uint32_t i, uint32_t d, uint32_t lo, uint32_t hi)
+{
+    const hy_att *a = g->a;
+    uint32_t n = a->d_v - d;
+    uint64_t row = hy_kv_code_bytes(t, a->d_v), at = hy_kv_code_bytes(t, d);
+    float *o = a->o + (size_t)(g->i0 + i) * a->d_v + d;
+    v16 s = v_load_n(o, n);
+    uint8_t code[64] = { 0 };
+    for (; lo < hi; lo++) {
+        memcpy(code, a->v_page[lo / HY_PAGE_TOK] + row * (lo % HY_PAGE_TOK) + at,
+               hy_kv_code_bytes(t, n));
+        v16 x = t == HY_KV_F32 ? v_load((const float *)(const void *)code)
+                : t == HY_KV_F16 ? v_load_f16(code)
+                : t == HY_KV_BF16 ? v_load_bf16(code) : v_load_i8(code);
+        s = v_fma(v_set1(*score(g, i, lo)), x, s);
+    }
+    v_store_n(o, s, n);
+}
+
+HY_INLINE void pv_rows(hy_kv_type t, const group *g, uint32_t first, uint32_t nq, uint32_t nv,
+                       uint32_t lo, uint32_t hi)
+{
+    uint32_t d = 0, d_v = g->a->d_v;
+    if (lo >= hi) return;
+    for (; d + 16 * nv <= d_v; d += 16 * nv) pv(t, g, first, nq, nv, d, lo, hi);
+    if (nv > 1)
+        for (; d + 16 <= d_v; d += 16) pv(t, g, first, nq, 1, d, lo, hi);
+    if (d < d_v)
+        for (uint32_t i = 0; i < nq; i++) pv_tail(t, g, first + i, d, lo, hi);
+}
+
+/* ---- one group -------------------------------------------------------------------------------- */
+
+typedef void pv_one_fn(const group *g, uint32_t i, uint32_t lo, uint32_t hi); /* pv_rows for one row */
+
+/*  keys:  row 0      |----------------|        each row's own range [lo, hi)
+ *         row 1        |----------------|      [low, high) is common: done for all rows at once;
+ *                    ^ ^ low      high ^ ^     before and after it row by row, j still ascending */
+HY_INLINE void do_group(hy_kv_type t, const hy_att *a, uint32_t i0, uint32_t nq, uint32_t nv,
+                        pv_one_fn *one)
+{
+    group g;
+    g.a = a;
+    g.i0 = i0;
+    uint32_t low = 0, high = HY_ATT_TILE, pages[N_PAGE], p = 0;
+    for (uint32_t i = 0; i < nq; i++) {
+        hy_att_range(a, i0 + i, &g.lo[i], &g.hi[i]);
+        low = HY_MAX(low, g.lo[i]);
+        high = HY_MIN(high, g.hi[i]);
+    }
+    uint32_t n_page = needed(&g, nq, pages);
+    for (; p + nv <= n_page; p += nv) qk(t, &g, nq, nv, pages + p);
+    if (nv > 1)
+        for (; p < n_page; p++) qk(t, &g, nq, 1, pages + p);
+    memset(a->o + (size_t)i0 * a->d_v, 0, (size_t)nq * a->d_v * sizeof(float));
+    for (uint32_t i = 0; i < nq; i++) softmax(t, &g, i);
+    if (low >= high || nq == 1) {
+        for (uint32_t i = 0; i < nq; i++) one(&g, i, g.lo[i], g.hi[i]);
+        return;
+    }
+    for (uint32_t i = 0; i < nq; i++) one(&g, i, g.lo[i], low);
+    pv_rows(t, &g, 0, nq, nv, low, high);
+    for (uint32_t i = 0; i < nq; i++) one(&g, i, high, g.hi[i]);
+}
+
+HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one)
+{
+    uint32_t i = 0;
+    for (; i + V16_Q_MAX <= a->n_q; i += V16_Q_MAX) do_group(t, a, i, V16_Q_MAX, V16_NP_MAX, one);
+    for (; i + 4 <= a->n_q; i += 4) do_group(t, a, i, 4, V16_NP_4, one);
+    for (; i + 2 <= a->n_q; i += 2) do_group(t, a, i, 2, V16_NP_2, one);
+    if (i < a->n_q) do_group(t, a, i, 1, V16_NP_1, one);
+}
+
+#define ATT(name, type)                                                                            \
+    static __attribute__((noinline)) void one_##name(const group *g, uint32_t i, uint32_t lo,       \
+                                                     uint32_t hi)                                   \
+    {                                                                                              \
+        pv_rows(type, g, i, 1, V16_NP_1, lo, hi);                                                  \
+    }                                                                                              \
+    static void att_##name(const hy_att *a)                                                        \
+    {                                                                                              \
+        att(type, a, one_##name);                                                                  \
+    }
+ATT(f32, HY_KV_F32)
+ATT(f16, HY_KV_F16)
+ATT(bf16, HY_KV_BF16)
+ATT(q8, HY_KV_Q8)
+ATT(q4, HY_KV_Q4)
+
+static void att_fold(float *m_acc, float *l_acc, float *o_acc, float m, float l, const float *o,
+                     uint32_t d_v)
+{
+    if (l == 0) return;
+    float top = m > *m_acc ? m : *m_acc;
+    float ea = hy_exp1(*m_acc - top), eb = hy_exp1(m - top);
+    v16 va = v_set1(ea), vb = v_set1(eb);
+    uint32_t d = 0;
+    for (; d + 16 <= d_v; d += 16)
+        v_store(o_acc + d, v_fma(v_load(o + d), vb, v_mul(v_load(o_acc + d), va)));
+    if (d < d_v) {
+        uint32_t r = d_v - d;
+        v_store_n(o_acc + d, v_fma(v_load_n(o + d, r), vb, v_mul(v_load_n(o_acc + d, r), va)), r);
+    }
+    *l_acc = fmaf(l, eb, *l_acc * ea);
+    *m_acc = top;
+}
+
+void V16_CAT(hy_att_fill, V16_ISA)(hy_kernels *k);
+
+void V16_CAT(hy_att_fill, V16_ISA)(hy_kernels *k)
+{
+    k->att[HY_KV_F32] = att_f32;
+    k->att[HY_KV_F16] = att_f16;
+    k->att[HY_KV_BF16] = att_bf16;
+    k->att[HY_KV_Q8] = att_q8;
+    k->att[HY_KV_Q4] = att_q4;
+    k->att_fold = att_fold;
+}
