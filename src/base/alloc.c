@@ -11,6 +11,7 @@
 
 static _Atomic int64_t fail_after = -1;
 static _Atomic uint64_t n_alloc;
+static _Thread_local uint64_t n_alloc_here;
 
 void hy_alloc_fail_after(int64_t n)
 {
@@ -22,6 +23,11 @@ uint64_t hy_alloc_count(void)
     return atomic_load_explicit(&n_alloc, memory_order_relaxed);
 }
 
+uint64_t hy_alloc_count_here(void)
+{
+    return n_alloc_here;
+}
+
 /* True when the test hook wants this allocation to fail. */
 static bool must_fail(void)
 {
@@ -31,7 +37,10 @@ static bool must_fail(void)
 
 static void *counted(void *p)
 {
-    if (p) atomic_fetch_add_explicit(&n_alloc, 1, memory_order_relaxed);
+    if (p) {
+        atomic_fetch_add_explicit(&n_alloc, 1, memory_order_relaxed);
+        n_alloc_here++;
+    }
     return p;
 }
 
