@@ -4,6 +4,9 @@
 
 #include "kern/kern.h"
 #include "kern/x86/intrin512.h"
+#ifdef HY_EMU512
+#include "kern/x86/emu512_vec.h"
+#endif
 
 #define V16_ISA avx512
 #define V16_Q_MAX 8            /* query rows that share a load; sums never exceed 16 of the 32 registers */
