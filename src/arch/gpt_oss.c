@@ -34,7 +34,7 @@ static const hy_name hf[] = {
 
 static const hy_family_io io = {
     .norm = HY_NORM_RMS, .act = HY_A_SWIGLU_OAI, .act_fixed = true, .gating = HY_GATE_TOPK_SOFTMAX,
-    .rope_base = 150000, .window_every = 2, .hf = HY_TABLE(hf),
+    .rope_base = 150000, .gguf_exact_yarn = true, .window_every = 2, .hf = HY_TABLE(hf),
     .hf_base = HY_TABLE(hy_hf_llama), .hf_prefix = "model.",
 };
 

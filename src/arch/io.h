@@ -51,6 +51,7 @@ typedef struct hy_family_io {
     bool norm_topk, parallel;
     double rope_base;          /* 0: 10000 */
     double rope_base_local;    /* of windowed layers; 0: the main base */
+    bool gguf_exact_yarn;      /* GGUF cannot say so: the correction range is not rounded */
     bool plain_local_rope;     /* windowed layers rotate without the main rope's scaling */
     bool no_rope;              /* positions come from elsewhere */
     bool full_no_rope;         /* full layers have no rope when the model has a window */

@@ -150,8 +150,9 @@ static hy_status read_windows(reader *r, hy_err *err)
     r->d->windowed = HY_ARENA_NEW(r->d->arena, uint8_t, hp->n_layer);
     if (!r->d->windowed) return hy_fail_memory(err, "window pattern", hp->n_layer);
     for (uint32_t i = 0; i < hp->n_layer; i++) {
-        uint64_t v;
-        if (!hy_meta_item_u64(m, i, &v))
+        uint64_t v = 0;
+        if (m->item == HY_M_BOOL) v = ((const uint8_t *)m->data)[i];
+        else if (!hy_meta_item_u64(m, i, &v))
             return hy_fail(err, HY_E_FORMAT, "%s[%u] is no truth value", r->key, i);
         r->d->windowed[i] = v != 0;
     }
@@ -225,6 +226,7 @@ static hy_status read_rope(reader *r, hy_err *err)
     HY_TRY(get_f64(r, "rope.scaling.yarn_beta_fast", false, &rope->beta_fast, err));
     HY_TRY(get_f64(r, "rope.scaling.yarn_beta_slow", false, &rope->beta_slow, err));
     if (rope->kind == HY_ROPE_YARN) rope->attn_factor *= hy_yarn_attn_factor(rope->factor, 1);
+    rope->truncate = !r->d->family->io->gguf_exact_yarn;
     if (rope->n_rot < 2) return HY_OK; /* said by the checks if a layer rotates */
     HY_TRY(read_factors(r, "rope_freqs.weight", &rope->freq_factors, err));
     HY_TRY(read_factors(r, "rope_factors_long.weight", &rope->long_factors, err));
