@@ -39,6 +39,8 @@ static const hy_weight *find_weight(const hy_model *m, int32_t i_layer, hy_role 
 static bool wanted(const hy_model *m, const hy_recipe *r, int32_t i_layer)
 {
     const hy_layer_params *lp = i_layer < 0 ? NULL : &m->hp.layer[i_layer];
+    if (r->op == HY_OP_SOFTCAP && m->hp.logit_softcap == 0) return false;
+    if (r->op == HY_OP_SCALE && m->hp.logit_scale == 1) return false;
     if ((r->when & HY_IF_W) && !find_weight(m, i_layer, r->w)) return false;
     if ((r->when & HY_IF_DENSE) && lp && lp->moe) return false;
     if ((r->when & HY_IF_MOE) && !(lp && lp->moe)) return false;
