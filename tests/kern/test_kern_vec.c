@@ -294,13 +294,20 @@ static double half_step(hy_kv_type t, double x, double top)
     }
 }
 
+static double top_of(const float *x, uint32_t n)
+{
+    float top = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (fabsf(x[i]) > top) top = fabsf(x[i]);
+    return top;
+}
+
 static void check_stored(const seq *s, const float *x, uint32_t n, uint32_t j, bool is_k)
 {
     uint32_t g = s->t == HY_KV_Q4 ? 32 : n;
     bool ok = true;
     for (uint32_t d0 = 0; d0 < n; d0 += g) {
-        double top = 0;
-        for (uint32_t d = d0; d < d0 + g; d++) top = fmax(top, fabs((double)x[d]));
+        double top = top_of(x + d0, g);
         for (uint32_t d = d0; d < d0 + g; d++) {
             double got = is_k ? read_k(s, j, d) : read_v(s, j, d);
             double lim = half_step(s->t, x[d], top);
@@ -575,6 +582,13 @@ static void true_rows(const hy_kernels *s, uint32_t n)
     }
 }
 
+static int sum16(const int8_t *q)
+{
+    int s = 0;
+    for (int i = 0; i < 16; i++) s += q[i];
+    return s;
+}
+
 static void true_act8(const hy_kernels *s)
 {
     float x[64], d[2];
@@ -585,18 +599,16 @@ static void true_act8(const hy_kernels *s)
         noise(x, 64, round % 2 ? 3e-5 : 700);
         s->act8(x, 64, q, d, sum);
         for (int g = 0; g < 2; g++) {
-            double top = 0;
+            double top = top_of(x + g * 32, 32);
             int most = 0;
-            for (int i = 0; i < 32; i++) top = fmax(top, fabsf(x[g * 32 + i]));
             near(d[g], top / 127, top / 127 * FLT_EPSILON, "scale");
             for (int i = 0; i < 32; i++) {
                 most = HY_MAX(most, abs(q[g * 32 + i]));
                 near(q[g * 32 + i] * (double)d[g], x[g * 32 + i], top / 127 * 0.5001, "code");
             }
             check(most == 127, "the largest code is 127");
-            int a = 0, b = 0;
-            for (int i = 0; i < 16; i++) a += q[g * 32 + i], b += q[g * 32 + 16 + i];
-            check(a == sum[g * 2] && b == sum[g * 2 + 1], "sums of 16");
+            for (int h = 0; h < 2; h++)
+                check(sum16(q + g * 32 + h * 16) == sum[g * 2 + h], "sums of 16");
         }
     }
     memset(x, 0, sizeof(x));
