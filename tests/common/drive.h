@@ -44,8 +44,9 @@ static void drive_over(drive *d, hy_model *m, const drive_opts *o)
     d->m = m;
     d->n_vocab = m->hp.n_vocab;
     DRIVE_OK(hy_team_open(&d->team, o->n_thread ? o->n_thread : 1, false, err));
+    uint32_t n_ctx = HY_MIN(o->n_ctx, m->hp.n_ctx_train); /* learned positions end there */
     hy_plan_opts po = { .fuse = !o->no_fuse, .act_f32 = o->act_f32, .kv_type = o->kv_type,
-                        .n_ctx = o->n_ctx, .n_tok_max = o->n_tok_max, .n_out_max = o->n_tok_max,
+                        .n_ctx = n_ctx, .n_tok_max = o->n_tok_max, .n_out_max = o->n_tok_max,
                         .n_row_max = DRIVE_SEQ };
     DRIVE_OK(hy_plan_compile(&d->plan, m, &po, err));
     hy_kv_group g[HY_KV_GROUPS_MAX];
@@ -54,10 +55,10 @@ static void drive_over(drive *d, hy_model *m, const drive_opts *o)
     uint32_t n = hy_model_kv_groups(m, o->kv_type, g, layer_group, layer_index);
     free(layer_group);
     free(layer_index);
-    for (uint32_t i = 0; i < n; i++) g[i].n_page = o->n_page ? o->n_page : o->n_ctx / 16 + 2;
+    for (uint32_t i = 0; i < n; i++) g[i].n_page = o->n_page ? o->n_page : n_ctx / 16 + 2;
     DRIVE_OK(hy_kv_open(&d->kv, g, n, err));
     for (uint32_t i = 0; i < DRIVE_SEQ; i++)
-        DRIVE_OK(hy_page_table_init(d->kv, &d->t[i], o->n_ctx, err));
+        DRIVE_OK(hy_page_table_init(d->kv, &d->t[i], n_ctx, err));
 }
 
 static hy_status drive_load(hy_model **out, const char *path, const char *isa, hy_err *err)

@@ -132,7 +132,7 @@ static void shared_and_recomputed_pages(base *b)
     drive_step(&d, 0, b->tok[2], 20, 50, b->n, b->got);
     hy_kv_truncate(d.kv, &d.t[0], 50);
     run_chunks(&d, b, 0, b->tok[0], 50, 33, b->got);
-    same(b, b->got, b->want, b->n, "recomputed from", 50);
+    same(b, b->got + 50ul * b->v, b->want + 50ul * b->v, b->n - 50, "recomputed from", 50);
     drive_close(&d);
 }
 
