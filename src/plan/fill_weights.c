@@ -77,11 +77,12 @@ static void gather(const packer *p, uint32_t e, uint64_t first, uint64_t n, uint
     const hy_tensor *t = j->part[j->src.split ? e : 0];
     size_t item = hy_quant(t->qtype)->block_bytes;
     const uint8_t *base = t->data + (j->src.split ? 0 : (uint64_t)e * j->k * j->src_total * item);
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t col = hy_pick_row(j->src.how->pick, &p->l->m->hp, j->i_layer, j->n_row, first + i);
-        for (uint64_t k = 0; k < j->k; k++)
-            memcpy(dst + i * p->src_bytes + k * item, base + (k * j->src_total + col) * item, item);
-    }
+    uint64_t col[HY_PANEL_ROWS_MAX];
+    for (uint64_t i = 0; i < n; i++)
+        col[i] = hy_pick_row(j->src.how->pick, &p->l->m->hp, j->i_layer, j->n_row, first + i);
+    for (uint64_t k = 0; k < j->k; k++)
+        for (uint64_t i = 0; i < n; i++)
+            memcpy(dst + i * p->src_bytes + k * item, base + (k * j->src_total + col[i]) * item, item);
 }
 
 static void pack_one(const packer *p, uint32_t e, uint64_t i_panel, uint8_t *scratch)

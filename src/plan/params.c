@@ -63,6 +63,8 @@ static void spread(hy_draft *d)
 {
     const hy_family_io *io = d->family->io;
     hy_hparams *hp = d->hp;
+    char prefix[HY_NAME_MAX];
+    hy_source_prefix(d->file, d->family, prefix);
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         hy_layer_params *l = &hp->layer[i];
         bool windowed = hp->window != 0;
@@ -75,9 +77,7 @@ static void spread(hy_draft *d)
         if (io->full_no_rope && hp->window && !windowed) rope = false;
         l->rope = (int8_t)(!rope ? -1 : windowed && d->local_rope ? 1 : 0);
         hy_source router;
-        char prefix[HY_NAME_MAX];
-        hy_source_find(d->file, d->family, hy_source_prefix(d->file, d->family, prefix), HY_W_ROUTER,
-                       i, &router);
+        hy_source_find(d->file, d->family, prefix, HY_W_ROUTER, i, &router);
         l->moe = hp->n_expert > 0 && router.tensor;
     }
 }
