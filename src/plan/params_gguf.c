@@ -208,7 +208,7 @@ static hy_status read_rope(reader *r, hy_err *err)
     hy_hparams *hp = r->d->hp;
     hy_rope *rope = &hp->rope[0];
     rope->n_rot = hp->d_k;
-    HY_TRY(get_u32(r, "rope.dimension_count", false, 1, HY_HEAD_DIM_MAX, &rope->n_rot, err));
+    HY_TRY(get_u32(r, "rope.dimension_count", false, 1, hp->d_k, &rope->n_rot, err));
     HY_TRY(get_f64(r, "rope.freq_base", false, &rope->base, err));
     HY_TRY(rope_kind(r, rope, err));
     HY_TRY(get_f64(r, "rope.scaling.factor", false, &rope->factor, err));
