@@ -222,19 +222,27 @@ static void *carve(carver *c, uint64_t n, uint64_t size)
     return p;
 }
 
+static void carve_slot(hy_slot_mem *m, carver *c, uint64_t rows, uint64_t len, bool q8)
+{
+    m->stride = HY_ROUND_UP(len, 16);
+    m->f = carve(c, rows, m->stride * sizeof(float));
+    if (!q8) return;
+    m->q = carve(c, rows, len);
+    m->d = carve(c, rows, len / 32 * sizeof(float));
+    m->sum = carve(c, rows, len / 16 * sizeof(int16_t));
+}
+
 static void carve_slots(hy_plan *p, carver *c)
 {
     for (uint32_t s = 1; s < HY_S_COUNT; s++) {
         uint64_t len = p->slot_len[s], rows = p->o.n_tok_max;
         if (s == HY_S_Y) rows = p->o.n_out_max;
         if (s == HY_S_E) rows *= p->m->hp.n_expert_used;
-        p->slot[s].stride = s == HY_S_L ? p->m->hp.n_vocab : HY_ROUND_UP(len, 16);
-        if (len == 0 || s == HY_S_L) continue; /* logits go where the caller says */
-        p->slot[s].f = carve(c, rows, p->slot[s].stride * sizeof(float));
-        if (!p->slot_q8[s]) continue;
-        p->slot[s].q = carve(c, rows, len);
-        p->slot[s].d = carve(c, rows, len / 32 * sizeof(float));
-        p->slot[s].sum = carve(c, rows, len / 16 * sizeof(int16_t));
+        if (s == HY_S_L) p->slot[s].stride = p->m->hp.n_vocab; /* they go where the caller says */
+        if (len == 0 || s == HY_S_L) continue;
+        carve_slot(&p->slot[s], c, rows, len, p->slot_q8[s]);
+        for (uint32_t i = 0; i < p->o.n_thread_max && p->local_ok[s]; i++)
+            carve_slot(&p->scratch[i].slot[s], c, HY_MIN(rows, HY_LOCAL_ROWS), len, p->slot_q8[s]);
     }
 }
 
@@ -405,6 +413,7 @@ static hy_status compile(hy_plan *p, hy_err *err)
         use_slot(p, in->a, in->k);
         if (in->op == HY_OP_QUANT) p->slot_q8[in->a] = true;
     }
+    if (p->o.fuse) hy_plan_find_local(p);
     p->slot_len[HY_S_R] = 0; /* routing has its own arrays */
     p->scratch = HY_ARENA_NEW(p->arena, hy_scratch, p->o.n_thread_max);
     p->counter = HY_ARENA_NEW(p->arena, atomic_uint, 2 * (size_t)p->n_entry);

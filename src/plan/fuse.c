@@ -111,9 +111,11 @@ static uint32_t head_chain(const hy_plan *p, uint32_t i, hy_entry *e)
     return n;
 }
 
+/* The embedding stays alone, so that the norm after it can be local like those of other layers. */
 static uint32_t row_chain(const hy_plan *p, uint32_t i, hy_entry *e)
 {
     uint32_t n = 0;
+    if (is(p, i, HY_OP_EMBED)) return 1 + is(p, i + 1, HY_OP_POS_ADD);
     while (i + n < p->n_prim && hy_instr_kind(p->prim[i + n].op) == HY_KIND_ROWS &&
            p->prim[i + n].on_out == p->prim[i].on_out)
         n++;
@@ -173,7 +175,7 @@ static void take(const hy_plan *p, uint32_t i, bool fuse, hy_entry *e)
 {
     const hy_instr *in = &p->prim[i];
     *e = (hy_entry){ .op = in->op, .kind = hy_instr_kind(in->op), .first = i, .n = 1, .n_mm = 1,
-                     .on_out = in->on_out, .barrier = true };
+                     .on_out = in->on_out };
     for (uint32_t r = 0; fuse && r < HY_COUNT(rules); r++) {
         if (rules[r].kind != e->kind || (rules[r].starts != HY_OP_COUNT && rules[r].starts != in->op))
             continue;
@@ -190,6 +192,38 @@ static void take(const hy_plan *p, uint32_t i, bool fuse, hy_entry *e)
 uint32_t hy_plan_fuse(const hy_plan *p, bool fuse, hy_entry *out)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->n_prim; i += out[n++].n) take(p, i, fuse, &out[n]);
+    for (uint32_t i = 0; i < p->n_prim; i += out[n++].n) {
+        take(p, i, fuse, &out[n]);
+        out[n].heads_first = fuse && n > 0 && out[n].kind == HY_KIND_ATTENTION &&
+                             out[n - 1].kind == HY_KIND_HEADS &&
+                             p->prim[out[n - 1].first].i_layer == p->prim[i].i_layer;
+    }
     return n;
+}
+
+/* Slots that every worker may keep a copy of: each entry that writes one does nothing else, and who
+ * reads it works for any worker's columns. */
+void hy_plan_find_local(hy_plan *p)
+{
+    for (uint32_t s = 1; s < HY_S_COUNT; s++) {
+        bool ok = true, written = false;
+        for (uint32_t i = 0; i < p->n_entry && ok; i++) {
+            const hy_entry *e = &p->entry[i];
+            bool writes = false, reads = false, only = e->kind == HY_KIND_ROWS;
+            for (uint32_t k = 0; k < e->n; k++) {
+                const hy_instr *in = &p->prim[e->first + k];
+                writes |= in->out == s;
+                reads |= in->a == s || in->b == s;
+                only &= in->out == s && (in->op == HY_OP_NORM || in->op == HY_OP_QUANT || in->op == HY_OP_SELECT);
+            }
+            written |= writes;
+            if (writes) ok = only;
+            else if (reads) ok = e->kind == HY_KIND_COLS || e->kind == HY_KIND_ROUTE || e->kind == HY_KIND_UP;
+        }
+        p->local_ok[s] = ok && written;
+    }
+    for (uint32_t i = 0; i < p->n_prim; i++) { /* a copy made from a copy's shared form would be stale */
+        const hy_instr *in = &p->prim[i];
+        if (p->local_ok[in->out] && in->a != in->out) p->local_ok[in->a] = false;
+    }
 }

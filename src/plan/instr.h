@@ -6,7 +6,9 @@
  *   HEADS  the same over (token, KV head)
  *   COLS   matmuls over ranges of output columns (panels), then elementwise prims on these columns
  *   others have their own files (op_attention.c, op_moe.c)
- * No split changes a bit: see kern.h. */
+ * No split changes a bit: see kern.h. For one or two rows every worker makes its own copy of a normed
+ * slot (local_on) rather than wait for another's; and when every row is one token, attention's unit
+ * (token, KV head) does that head's norm, rotation and KV write itself. Both save a barrier. */
 #ifndef HY_PLAN_INSTR_H
 #define HY_PLAN_INSTR_H
 
@@ -38,7 +40,8 @@ typedef struct hy_entry {
     uint32_t first, n;         /* prims */
     uint32_t n_mm;             /* COLS: leading MATMULs */
     bool paired;               /* COLS: the matmuls have the same columns, combined by ACT_MUL */
-    bool on_out, barrier;
+    bool on_out;
+    bool heads_first;          /* ATTENTION: the entry before is this layer's HEADS */
 } hy_entry;
 
 typedef struct hy_slot_mem {
@@ -76,7 +79,9 @@ typedef struct hy_att_work {   /* of one KV group */
     bool split;                /* units store tiles' results, folded after a barrier */
 } hy_att_work;
 
+#define HY_LOCAL_ROWS 2        /* up to so many rows every worker norms for itself */
 typedef struct hy_scratch {    /* one worker's */
+    hy_slot_mem slot[HY_S_COUNT]; /* copies of slots that are cheap to make: local_ok */
     float *q, *m, *l, *m_acc, *l_acc, *o, *work, *row;
     int32_t *q_pos;
 } hy_scratch;
@@ -105,6 +110,7 @@ struct hy_plan {
     hy_slot_mem slot[HY_S_COUNT];
     uint32_t slot_len[HY_S_COUNT];      /* longest over the layers; 0: not used */
     bool slot_q8[HY_S_COUNT];
+    bool local_ok[HY_S_COUNT];          /* written by norms alone, read by matmuls alone */
     hy_rope_table rope[2];
     uint32_t n_group;
     uint32_t group_window[HY_KV_GROUPS_MAX];
@@ -127,7 +133,8 @@ struct hy_plan {
     /* the step */
     const hy_batch *b;
     const hy_kv *kv;
-    float *logits;
+    bool local_on[HY_S_COUNT];          /* this step, each worker has its own copy */
+    bool decode_only;                   /* every row is one token */
     bool timing;
     hy_op_time time[HY_OP_COUNT];
 };
@@ -136,6 +143,7 @@ struct hy_plan {
 uint32_t hy_slot_dim(const hy_hparams *hp, uint32_t i_layer, hy_slot s);
 hy_status hy_plan_list(hy_plan *p, bool fuse, hy_err *err); /* prims and entries, no memory for slots */
 /* fuse.c */
+void hy_plan_find_local(hy_plan *p);
 hy_kind hy_instr_kind(hy_op op);
 uint32_t hy_plan_fuse(const hy_plan *p, bool fuse, hy_entry *out); /* out: [n_prim] */
 /* step.c */
@@ -152,11 +160,18 @@ void hy_op_head(const hy_plan *p, const hy_instr *in, uint32_t tok, uint32_t i_k
 void hy_op_cols(const hy_plan *p, const hy_entry *e, const hy_worker *w);
 /* elementwise prims on columns [c0, c1) of row `row` of slot out */
 void hy_op_elem(const hy_plan *p, const hy_instr *in, uint32_t row, uint32_t c0, uint32_t c1);
+/* This step, the attention entry does the HEADS entry before it. */
+bool hy_heads_inside(const hy_plan *p, uint32_t i_entry);
 void hy_op_attention(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
 void hy_op_route(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
 void hy_op_moe_up(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
 void hy_op_moe_down(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
 
+/* The slot as worker w sees it. */
+HY_INLINE const hy_slot_mem *hy_slot_of(const hy_plan *p, hy_slot s, const hy_worker *w)
+{
+    return p->local_on[s] ? &p->scratch[w->i].slot[s] : &p->slot[s];
+}
 HY_INLINE float *hy_slot_row(const hy_plan *p, hy_slot s, uint64_t row)
 {
     return p->slot[s].f + row * p->slot[s].stride;

@@ -116,8 +116,10 @@ static uint64_t result_at(const ctx *c, uint32_t i_tile)
     return c->it->res + (c->i_kv * n_tile + (i_tile - c->it->tile_first)) * c->a.n_q;
 }
 
-static void run_unit(ctx *c, const hy_att_work *work, const hy_att_unit *u)
+static void run_unit(ctx *c, const hy_att_work *work, const hy_att_unit *u, const hy_entry *heads)
 {
+    for (uint32_t i = 0; heads && i < heads->n; i++)
+        hy_op_head(c->p, &c->p->prim[heads->first + i], c->it->tok, c->i_kv);
     stack_queries(c);
     if (!work->split) start(c);
     for (uint32_t i = u->tile_first; i < u->tile_last; i++) {
@@ -143,6 +145,13 @@ static void fold_item(ctx *c)
     finish(c);
 }
 
+bool hy_heads_inside(const hy_plan *p, uint32_t i_entry)
+{
+    const hy_entry *e = &p->entry[i_entry];
+    return i_entry < p->n_entry && e->heads_first && p->decode_only &&
+           !p->att[p->layer_group[p->prim[e->first].i_layer]].split;
+}
+
 void hy_op_attention(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w)
 {
     const hy_hparams *hp = &p->m->hp;
@@ -156,12 +165,13 @@ void hy_op_attention(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_w
         .softcap = (float)hp->attn_softcap, .m = s->m, .l = s->l, .o = s->o, .work = s->work,
     };
     const hy_att_work *work = &p->att[c.group];
+    const hy_entry *heads = hy_heads_inside(p, i_entry) ? e - 1 : NULL;
     uint32_t n_kv = in->lp->n_kv_head, n = work->n_unit * n_kv;
     for (uint32_t i; (i = hy_next(p, i_entry, 0)) < n;) {
         /* a KV head's units in a row; the last blocks of a prompt see most keys: they go first */
         const hy_att_unit *u = &work->unit[work->n_unit - 1 - i % work->n_unit];
         begin_item(&c, work, u->item, i / work->n_unit);
-        run_unit(&c, work, u);
+        run_unit(&c, work, u, heads);
     }
     if (!work->split) return;
     hy_team_barrier(w);

@@ -6,13 +6,14 @@
 #include "plan/instr.h"
 
 #define UNIT 32                /* columns */
-#define BLOCK_ROWS 128         /* columns of one kernel call when several prims share them */
+#define BLOCK_TOK 128          /* tokens of a kernel call ... */
+#define BLOCK_BYTES (192 * HY_KIB) /* ... and weights: both stay in L2 while blocks of the other pass */
 
 static void call(const hy_plan *p, const hy_instr *in, const hy_instr *add, uint64_t panel_first,
-                 uint64_t panel_last, uint32_t t0, uint32_t t1)
+                 uint64_t panel_last, uint32_t t0, uint32_t t1, const hy_worker *worker)
 {
     const hy_panels *w = &in->w->panels[0];
-    const hy_slot_mem *a = &p->slot[in->a];
+    const hy_slot_mem *a = hy_slot_of(p, in->a, worker);
     hy_slot out = add ? add->out : in->out;
     hy_mm m = {
         .w = w, .panel_first = panel_first, .panel_last = HY_MIN(panel_last, w->n_panel), .n_tok = t1 - t0,
@@ -23,7 +24,7 @@ static void call(const hy_plan *p, const hy_instr *in, const hy_instr *add, uint
         uint64_t at = t0 * w->k;
         m.x8 = (hy_act8){ a->q + at, a->d + at / 32, a->sum + at / 16, w->k };
     } else {
-        m.x = hy_slot_row(p, in->a, t0);
+        m.x = a->f + t0 * a->stride;
         m.x_stride = a->stride;
     }
     if (add) {
@@ -36,25 +37,25 @@ static void call(const hy_plan *p, const hy_instr *in, const hy_instr *add, uint
 
 /* Columns [u0, u1) in units, tokens [t0, t1), of one matmul or a pair, then the elementwise prims. */
 static void block(const hy_plan *p, const hy_entry *e, uint32_t i_mm, uint64_t u0, uint64_t u1,
-                  uint32_t t0, uint32_t t1)
+                  uint32_t t0, uint32_t t1, const hy_worker *w)
 {
-    const hy_instr *in = &p->prim[e->first];
-    uint32_t per = UNIT / in->w->panels[0].p;
-    if (e->n_mm > 1 && !e->paired) { /* QKV */
-        call(p, in + i_mm, NULL, u0 * per, u1 * per, t0, t1);
-        return;
-    }
-    const hy_instr *elem = in + e->n_mm;
+    const hy_instr *in = &p->prim[e->first] + (e->paired ? 0 : i_mm);
+    const hy_panels *pan = &in->w->panels[0];
+    uint32_t per = UNIT / pan->p, n_mm = e->paired ? 2 : 1;
+    const hy_instr *elem = &p->prim[e->first + e->n_mm];
     uint32_t n_elem = e->n - e->n_mm;
     const hy_instr *add = n_elem == 1 && elem->op == HY_OP_ADD ? elem : NULL;
-    uint64_t step = n_elem == 0 || add || t1 - t0 <= 8 ? u1 - u0 : BLOCK_ROWS / UNIT;
+    uint64_t step = u1 - u0;
+    if (t1 - t0 > BLOCK_TOK) step = HY_MAX(BLOCK_BYTES / (per * pan->panel_bytes), 1);
     for (uint64_t u = u0; u < u1; u += step) {
         uint64_t last = HY_MIN(u1, u + step);
-        for (uint32_t i = 0; i < e->n_mm; i++) call(p, in + i, add, u * per, last * per, t0, t1);
-        if (add) continue;
         uint32_t c0 = (uint32_t)(u * UNIT), c1 = (uint32_t)HY_MIN(last * UNIT, in->n);
-        for (uint32_t t = t0; t < t1; t++)
-            for (uint32_t i = 0; i < n_elem; i++) hy_op_elem(p, elem + i, t, c0, c1);
+        for (uint32_t a = t0; a < t1; a += BLOCK_TOK) {
+            uint32_t b = HY_MIN(t1, a + BLOCK_TOK);
+            for (uint32_t i = 0; i < n_mm; i++) call(p, in + i, add, u * per, last * per, a, b, w);
+            for (uint32_t t = a; t < b && !add; t++)
+                for (uint32_t i = 0; i < n_elem; i++) hy_op_elem(p, elem + i, t, c0, c1);
+        }
     }
 }
 
@@ -89,7 +90,7 @@ void hy_op_cols(const hy_plan *p, const hy_entry *e, const hy_worker *w)
                 continue;
             }
             uint64_t take = HY_MIN(n, n_i - u);
-            block(p, e, i, u, u + take, t0, t1);
+            block(p, e, i, u, u + take, t0, t1, w);
             n -= take;
             u = 0;
         }

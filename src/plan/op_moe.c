@@ -84,7 +84,8 @@ void hy_op_route(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worke
     const hy_instr *in = &p->prim[e->first];
     const hy_panels *r = &in->w->panels[0];
     uint32_t n_tok = p->b->n_tok, n_expert = p->m->hp.n_expert;
-    hy_mm m = { .w = r, .x_stride = p->slot[in->a].stride, .y_stride = n_expert, .bias = in->w->bias };
+    const hy_slot_mem *a = hy_slot_of(p, in->a, w);
+    hy_mm m = { .w = r, .x_stride = a->stride, .y_stride = n_expert, .bias = in->w->bias };
     /* few tokens: panels are shared; many: tokens */
     bool by_tok = n_tok >= 4 * w->n;
     uint64_t first, last;
@@ -94,7 +95,7 @@ void hy_op_route(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worke
         m.panel_first = by_tok ? 0 : first;
         m.panel_last = by_tok ? r->n_panel : last;
         m.n_tok = (uint32_t)(t1 - t0);
-        m.x = hy_slot_row(p, in->a, t0);
+        m.x = a->f + t0 * a->stride;
         m.y = p->moe.logits + t0 * n_expert;
         in->mm(&m);
     }
@@ -133,10 +134,10 @@ static bool part_at(const hy_plan *p, uint32_t i, uint64_t n_col, part *out)
 }
 
 static void expert_mm(const hy_plan *p, const hy_instr *in, const hy_weight *wt, const part *t,
-                      const uint32_t *x_row, float *y, size_t y_stride)
+                      const uint32_t *x_row, float *y, size_t y_stride, const hy_worker *worker)
 {
     const hy_panels *w = &wt->panels[t->expert];
-    const hy_slot_mem *a = &p->slot[in->a];
+    const hy_slot_mem *a = hy_slot_of(p, in->a, worker);
     hy_mm m = {
         .w = w, .panel_first = t->c0 / w->p, .panel_last = (t->c1 + w->p - 1) / w->p, .n_tok = t->n,
         .x_row = x_row, .y_row = t->entry, .y = y, .y_stride = y_stride,
@@ -161,8 +162,8 @@ void hy_op_moe_up(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_work
     const hy_slot_mem *out = &p->slot[in->out];
     part t;
     for (uint32_t i; (i = hy_next(p, i_entry, 0), part_at(p, i, n_col, &t));) {
-        expert_mm(p, in, up, &t, t.tok, out->f, out->stride);
-        if (gate->present) expert_mm(p, in, gate, &t, t.tok, p->moe.gate, n_col);
+        expert_mm(p, in, up, &t, t.tok, out->f, out->stride, w);
+        if (gate->present) expert_mm(p, in, gate, &t, t.tok, p->moe.gate, n_col, w);
         for (uint32_t k = 0; k < t.n; k++) {
             float *y = out->f + t.entry[k] * out->stride + t.c0;
             if (gate->present)
@@ -180,7 +181,7 @@ void hy_op_moe_down(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_wo
     uint32_t n_embd = in->n, n_used = p->m->hp.n_expert_used;
     part t;
     for (uint32_t i; (i = hy_next(p, i_entry, 0), part_at(p, i, n_embd, &t));)
-        expert_mm(p, in, down, &t, t.entry, p->moe.down, n_embd);
+        expert_mm(p, in, down, &t, t.entry, p->moe.down, n_embd, w);
     hy_team_barrier(w);
     uint64_t first, last;
     hy_share(p->b->n_tok, 1, w, &first, &last);

@@ -19,20 +19,25 @@ static void pos_add(const hy_plan *p, const hy_instr *in, uint32_t row, const hy
     p->k->add(y, e, 1, y, in->n);
 }
 
-static void norm(const hy_plan *p, const hy_instr *in, uint32_t row)
+static float *row_at(const hy_slot_mem *m, uint64_t row)
+{
+    return m->f + row * m->stride;
+}
+
+static void norm(const hy_plan *p, const hy_instr *in, uint32_t row, const hy_worker *w)
 {
     const hy_hparams *hp = &p->m->hp;
-    const float *x = hy_slot_row(p, in->a, row);
-    float *y = hy_slot_row(p, in->out, row);
+    const float *x = row_at(hy_slot_of(p, in->a, w), row);
+    float *y = row_at(hy_slot_of(p, in->out, w), row);
     const float *g = in->w ? in->w->vec : NULL, *b = in->w ? in->w->bias : NULL;
     if (hp->norm == HY_NORM_RMS) p->k->rmsnorm(x, g, y, in->n, (float)hp->norm_eps);
     else p->k->layernorm(x, g, b, y, in->n, (float)hp->norm_eps);
 }
 
-static void quant(const hy_plan *p, hy_slot s, uint64_t row, uint64_t k, uint64_t c0, uint64_t c1)
+static void quant(const hy_plan *p, const hy_slot_mem *m, uint64_t row, uint64_t k, uint64_t c0,
+                  uint64_t c1)
 {
-    const hy_slot_mem *m = &p->slot[s];
-    p->k->act8(hy_slot_row(p, s, row) + c0, c1 - c0, m->q + row * k + c0, m->d + (row * k + c0) / 32,
+    p->k->act8(row_at(m, row) + c0, c1 - c0, m->q + row * k + c0, m->d + (row * k + c0) / 32,
                m->sum + (row * k + c0) / 16);
 }
 
@@ -51,7 +56,7 @@ void hy_op_elem(const hy_plan *p, const hy_instr *in, uint32_t row, uint32_t c0,
 {
     const hy_hparams *hp = &p->m->hp;
     if (in->op == HY_OP_QUANT) {
-        quant(p, in->a, row, in->n, c0, c1);
+        quant(p, &p->slot[in->a], row, in->n, c0, c1);
         return;
     }
     float *y = hy_slot_row(p, in->out, row) + c0;
@@ -77,19 +82,20 @@ void hy_op_row(const hy_plan *p, const hy_instr *in, uint32_t row, const hy_work
     switch (in->op) {
     case HY_OP_EMBED: embed(p, in, row); break;
     case HY_OP_POS_ADD: pos_add(p, in, row, w); break;
-    case HY_OP_NORM: norm(p, in, row); break;
+    case HY_OP_NORM: norm(p, in, row, w); break;
     case HY_OP_SIGMOID_MUL: sigmoid_mul(p, in, row); break;
     case HY_OP_SELECT:
-        memcpy(hy_slot_row(p, in->out, row), hy_slot_row(p, in->a, p->b->out_tok[row]),
+        memcpy(row_at(hy_slot_of(p, in->out, w), row), hy_slot_row(p, in->a, p->b->out_tok[row]),
                in->n * sizeof(float));
         break;
     case HY_OP_QUANT:
         if (in->a == HY_S_E) { /* one row for each chosen expert */
             uint32_t n_used = p->m->hp.n_expert_used;
-            for (uint32_t r = 0; r < n_used; r++) quant(p, in->a, (uint64_t)row * n_used + r, in->n, 0, in->n);
+            for (uint32_t r = 0; r < n_used; r++)
+                quant(p, &p->slot[in->a], (uint64_t)row * n_used + r, in->n, 0, in->n);
             break;
         }
-        quant(p, in->a, row, in->n, 0, in->n);
+        quant(p, hy_slot_of(p, in->a, w), row, in->n, 0, in->n);
         break;
     default: hy_op_elem(p, in, row, 0, in->n); break;
     }

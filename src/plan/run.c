@@ -2,10 +2,15 @@
 #include "plan/instr.h"
 #include <string.h>
 
+static bool is_local(const hy_plan *p, const hy_entry *e)
+{
+    return e->kind == HY_KIND_ROWS && p->local_on[p->prim[e->first].out];
+}
+
 static void run_rows(const hy_plan *p, const hy_entry *e, const hy_worker *w)
 {
-    uint64_t first, last;
-    hy_share(hy_n_rows(p, e->on_out), 1, w, &first, &last);
+    uint64_t first = 0, last = hy_n_rows(p, e->on_out);
+    if (!is_local(p, e)) hy_share(last, 1, w, &first, &last);
     for (uint64_t r = first; r < last; r++)
         for (uint32_t i = 0; i < e->n; i++) hy_op_row(p, &p->prim[e->first + i], (uint32_t)r, w);
 }
@@ -67,11 +72,11 @@ static void walk(void *arg, hy_worker *w)
         if (p->rope[i].half) hy_rope_step(&p->rope[i], p->b, (uint32_t)first, (uint32_t)last);
     for (uint32_t i = 0; i < p->n_entry; i++) {
         const hy_entry *e = &p->entry[i];
-        if (e->on_out && p->b->n_out == 0) continue;
+        if ((e->on_out && p->b->n_out == 0) || hy_heads_inside(p, i + 1)) continue;
         bool timed = p->timing && w->i == 0;
         uint64_t t0 = timed ? hy_now_ns() : 0;
         run_entry(p, i, w);
-        hy_team_barrier(w);
+        if (!is_local(p, e)) hy_team_barrier(w);
         if (timed) account(p, e, hy_now_ns() - t0);
     }
 }
@@ -85,6 +90,10 @@ hy_status hy_plan_run(hy_plan *p, hy_team *team, const hy_kv *kv, const hy_batch
     p->kv = kv;
     p->slot[HY_S_L].f = logits;
     hy_plan_att_work(p, n_thread);
+    p->decode_only = b->n_tok == b->n_row;
+    for (uint32_t s = 0; s < HY_S_COUNT; s++)
+        p->local_on[s] = p->local_ok[s] && n_thread > 1 &&
+                         (s == HY_S_Y ? b->n_out : b->n_tok) <= HY_LOCAL_ROWS;
     for (uint32_t i = 0; i < 2 * p->n_entry; i++)
         atomic_store_explicit(&p->counter[i], 0, memory_order_relaxed);
     hy_team_run(team, walk, p);
