@@ -1,0 +1,412 @@
+/* Byte-pair encoding. Words are merged with a heap over a linked list of symbols, O(n log n)
+ * (a word may be a whole megabyte); ties in rank go to the leftmost pair, as in the tokenizers
+ * library and in SentencePiece. Short words are scanned instead, which is faster. */
+#include "tok/tok_impl.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCAN_MAX 24 /* symbols: below this a plain scan for the best pair beats the heap */
+
+static uint32_t pair_hash(uint32_t left, uint32_t right)
+{
+    uint64_t x = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15ull;
+    return (uint32_t)(x >> 32);
+}
+
+static const tok_pair *find_pair(const tok_bpe *b, int32_t left, int32_t right)
+{
+    if (!b->n_slot || left < 0 || right < 0) return NULL;
+    uint32_t at = pair_hash((uint32_t)left, (uint32_t)right) & (b->n_slot - 1);
+    for (; b->pair[at].id >= 0; at = (at + 1) & (b->n_slot - 1))
+        if (b->pair[at].left == (uint32_t)left && b->pair[at].right == (uint32_t)right)
+            return &b->pair[at];
+    return NULL;
+}
+
+static hy_status resize(tok_bpe *b, uint64_t n_slot, hy_err *err)
+{
+    if (n_slot > UINT32_MAX / 2) return hy_fail(err, HY_E_LIMIT, "too many merges");
+    tok_pair *pair = hy_alloc_array((size_t)n_slot, sizeof *pair);
+    if (!pair) return hy_fail_memory(err, "merges", n_slot * sizeof *pair);
+    for (uint64_t i = 0; i < n_slot; i++) pair[i].id = -1;
+    for (uint32_t i = 0; i < b->n_slot; i++) {
+        if (b->pair[i].id < 0) continue;
+        uint32_t at = pair_hash(b->pair[i].left, b->pair[i].right) & ((uint32_t)n_slot - 1);
+        while (pair[at].id >= 0) at = (at + 1) & ((uint32_t)n_slot - 1);
+        pair[at] = b->pair[i];
+    }
+    hy_free(b->pair);
+    b->pair = pair;
+    b->n_slot = (uint32_t)n_slot;
+    return HY_OK;
+}
+
+hy_status tok_bpe_begin(hy_tok *t, uint64_t n_pair, hy_err *err)
+{
+    uint64_t n_slot = 64;
+    while (n_slot < n_pair * 2 && n_slot <= UINT32_MAX) n_slot *= 2;
+    return resize(&t->bpe, n_slot, err);
+}
+
+hy_status tok_bpe_pair(hy_tok *t, uint32_t left, uint32_t right, uint32_t rank, int32_t id,
+                       hy_err *err)
+{
+    tok_bpe *b = &t->bpe;
+    if (b->n_pair + 1 > b->n_slot / 2) HY_TRY(resize(b, (uint64_t)b->n_slot * 2, err));
+    uint32_t at = pair_hash(left, right) & (b->n_slot - 1);
+    for (; b->pair[at].id >= 0; at = (at + 1) & (b->n_slot - 1)) {
+        if (b->pair[at].left != left || b->pair[at].right != right) continue;
+        b->pair[at].rank = rank; /* the later of two equal merges counts, as in tokenizers */
+        b->pair[at].id = id;
+        return HY_OK;
+    }
+    b->pair[at] = (tok_pair){ left, right, rank, id };
+    b->n_pair++;
+    return HY_OK;
+}
+
+static bool one_rune(const tok_str *s, uint32_t *rune)
+{
+    return s->p && s->n && hy_utf8_next(s->p, s->n, rune) == s->n && *rune != HY_RUNE_BAD;
+}
+
+/* SentencePiece matches only these kinds of pieces while merging. */
+static bool is_merged_kind(uint8_t flags)
+{
+    return !(flags & (HY_TOK_CONTROL | HY_TOK_BYTE | HY_TOK_UNKNOWN));
+}
+
+hy_status tok_bpe_runes(hy_tok *t, hy_err *err)
+{
+    tok_bpe *b = &t->bpe;
+    if (!b->rune_id) b->rune_id = hy_alloc_array(TOK_RUNES, sizeof *b->rune_id);
+    if (!b->rune_id) return hy_fail_memory(err, "character index", TOK_RUNES * sizeof(int32_t));
+    for (uint32_t i = 0; i < TOK_RUNES; i++) b->rune_id[i] = -1;
+    for (uint32_t i = t->vocab.n; i-- > 0;) {
+        uint32_t rune;
+        if (b->sentencepiece && !is_merged_kind(t->vocab.flags[i])) continue;
+        if (one_rune(&t->vocab.str[i], &rune) && rune < TOK_RUNES) b->rune_id[rune] = (int32_t)i;
+    }
+    return HY_OK;
+}
+
+static int by_score_down(const void *pa, const void *pb)
+{
+    float a = *(const float *)pa, b = *(const float *)pb;
+    return (a < b) - (a > b);
+}
+
+static uint32_t rank_of(const float *score, uint32_t n, float x)
+{
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (score[mid] > x)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The symbol id of a part of a token: a token, or a virtual id for a lone character. */
+static int32_t part_id(const hy_tok *t, const tok_vocab *virt, const char *s, size_t n)
+{
+    int32_t id = tok_vocab_find(&t->vocab, s, n);
+    if (id >= 0 && is_merged_kind(t->vocab.flags[id])) return id;
+    id = tok_vocab_find(virt, s, n);
+    return id < 0 ? -1 : (int32_t)t->vocab.n + id;
+}
+
+/* Every way to cut token i into two symbols is a merge with the token's rank. */
+static hy_status pairs_of(hy_tok *t, const tok_vocab *virt, uint32_t i, uint32_t rank, hy_err *err)
+{
+    const tok_str *s = &t->vocab.str[i];
+    uint32_t rune;
+    for (size_t at = hy_utf8_next(s->p, s->n, &rune); at < s->n;) {
+        int32_t left = part_id(t, virt, s->p, at);
+        int32_t right = left < 0 ? -1 : part_id(t, virt, s->p + at, s->n - at);
+        if (right >= 0)
+            HY_TRY(tok_bpe_pair(t, (uint32_t)left, (uint32_t)right, rank, (int32_t)i, err));
+        at += hy_utf8_next(s->p + at, s->n - at, &rune);
+    }
+    return HY_OK;
+}
+
+static hy_status collect_virtual(hy_tok *t, hy_tok *virt, hy_err *err)
+{
+    for (uint32_t i = 0; i < t->vocab.n; i++) {
+        const tok_str *s = &t->vocab.str[i];
+        if (!s->p || !is_merged_kind(t->vocab.flags[i])) continue;
+        for (size_t at = 0; at < s->n;) {
+            uint32_t rune;
+            size_t n = hy_utf8_next(s->p + at, s->n - at, &rune);
+            int32_t id = tok_vocab_find(&t->vocab, s->p + at, n);
+            if ((id < 0 || !is_merged_kind(t->vocab.flags[id])) &&
+                tok_vocab_find(&virt->vocab, s->p + at, n) < 0)
+                HY_TRY(tok_vocab_put(virt, virt->vocab.n, s->p + at, n, 0, 0, err));
+            at += n;
+        }
+    }
+    return HY_OK;
+}
+
+/* Long junk in a hostile vocabulary must not cost quadratic time. */
+#define SP_PIECE_MAX 4096
+
+hy_status tok_bpe_from_scores(hy_tok *t, hy_err *err)
+{
+    tok_bpe *b = &t->bpe;
+    hy_tok virt = { .arena = t->arena };
+    uint32_t n = t->vocab.n;
+    float *score = hy_alloc_array(n ? n : 1, sizeof *score);
+    hy_status s = score ? HY_OK : hy_fail_memory(err, "scores", (uint64_t)n * sizeof *score);
+    if (s == HY_OK) {
+        for (uint32_t i = 0; i < n; i++) score[i] = t->vocab.score[i];
+        qsort(score, n, sizeof *score, by_score_down);
+        s = collect_virtual(t, &virt, err);
+    }
+    if (s == HY_OK) s = tok_bpe_begin(t, (uint64_t)n * 2, err);
+    b->sentencepiece = true;
+    for (uint32_t i = 0; s == HY_OK && i < n; i++) {
+        const tok_str *str = &t->vocab.str[i];
+        if (!str->p || str->n > SP_PIECE_MAX || !is_merged_kind(t->vocab.flags[i])) continue;
+        if (tok_vocab_find(&t->vocab, str->p, str->n) != (int32_t)i) continue;
+        s = pairs_of(t, &virt.vocab, i, rank_of(score, n, t->vocab.score[i]), err);
+    }
+    if (s == HY_OK) s = tok_bpe_runes(t, err);
+    for (uint32_t i = 0; s == HY_OK && i < virt.vocab.n; i++) {
+        uint32_t rune;
+        if (one_rune(&virt.vocab.str[i], &rune) && rune < TOK_RUNES && b->rune_id[rune] < 0)
+            b->rune_id[rune] = (int32_t)(n + i);
+    }
+    b->virt = virt.vocab;
+    hy_free(score);
+    return s;
+}
+
+/* User-defined symbols as they look after normalising: a space is U+2581 (GGUF stores spaces). */
+hy_status tok_frozen_build(hy_tok *t, hy_err *err)
+{
+    tok_entry *e = hy_alloc_array(t->vocab.n ? t->vocab.n : 1, sizeof *e);
+    hy_status s = e ? HY_OK : hy_fail_memory(err, "user-defined tokens", t->vocab.n * sizeof *e);
+    hy_buf text = { 0 };
+    size_t n = 0;
+    for (uint32_t i = 0; s == HY_OK && i < t->vocab.n; i++) {
+        const tok_str *str = &t->vocab.str[i];
+        if (!(t->vocab.flags[i] & HY_TOK_USER)) continue;
+        hy_buf_reset(&text);
+        for (uint32_t k = 0; k < str->n; k++) {
+            if (str->p[k] == ' ')
+                hy_buf_str(&text, "\xE2\x96\x81");
+            else
+                hy_buf_char(&text, str->p[k]);
+        }
+        e[n].str = text.failed ? (tok_str){ 0 } : tok_copy(t, text.data, text.len);
+        if (!e[n].str.p) s = hy_fail_memory(err, "user-defined token", str->n);
+        e[n++].id = (int32_t)i;
+    }
+    if (s == HY_OK) s = tok_trie_build(&t->bpe.frozen, e, n, err);
+    hy_buf_free(&text);
+    hy_free(e);
+    return s;
+}
+
+/* ---- encoding ---- */
+
+static tok_sym *put_sym(tok_work *w, int32_t id, size_t from, size_t len)
+{
+    if (w->n_sym == w->cap_sym &&
+        !tok_grow(w, (void **)&w->sym, &w->cap_sym, w->n_sym + 1, sizeof *w->sym))
+        return NULL;
+    int32_t i = (int32_t)w->n_sym++;
+    w->sym[i] = (tok_sym){ i - 1, i + 1, id, (uint32_t)from, (uint32_t)len };
+    return &w->sym[i];
+}
+
+static int32_t char_id(const hy_tok *t, const char *s, size_t n, uint32_t rune)
+{
+    if (rune < TOK_RUNES) return t->bpe.rune_id[rune];
+    int32_t id = tok_vocab_find(&t->vocab, s, n);
+    if (id >= 0 && (!t->bpe.sentencepiece || is_merged_kind(t->vocab.flags[id]))) return id;
+    id = tok_vocab_find(&t->bpe.virt, s, n);
+    return id < 0 ? -1 : (int32_t)t->vocab.n + id;
+}
+
+/* With prefixes or suffixes the symbol of a character depends on its place in the word. */
+static int32_t affixed_id(tok_work *w, const char *s, size_t n, bool first, bool last)
+{
+    const tok_bpe *b = &w->t->bpe;
+    hy_buf name = { 0 };
+    if (!first) hy_buf_put(&name, b->prefix.p, b->prefix.n);
+    hy_buf_put(&name, s, n);
+    if (last) hy_buf_put(&name, b->suffix.p, b->suffix.n);
+    int32_t id = name.failed ? -1 : tok_vocab_find(&w->t->vocab, name.data, name.len);
+    w->failed |= name.failed;
+    hy_buf_free(&name);
+    return id;
+}
+
+/* An unknown character in a tokenizers BPE model: its bytes, or unk, or nothing. */
+static void put_unknown(tok_work *w, const char *s, size_t from, size_t n, int32_t *last_unk)
+{
+    const hy_tok *t = w->t;
+    bool bytes = t->byte_fallback;
+    for (size_t i = 0; bytes && i < n; i++) bytes = t->byte_id[(uint8_t)s[from + i]] >= 0;
+    if (bytes) {
+        for (size_t i = 0; i < n; i++) put_sym(w, t->byte_id[(uint8_t)s[from + i]], from + i, 1);
+        return;
+    }
+    if (t->unk < 0) return;
+    if (t->bpe.fuse_unk && *last_unk >= 0 && *last_unk == (int32_t)w->n_sym - 1) {
+        w->sym[*last_unk].len += (uint32_t)n;
+        return;
+    }
+    if (put_sym(w, t->unk, from, n)) *last_unk = (int32_t)w->n_sym - 1;
+}
+
+static void make_symbols(tok_work *w, const char *s, size_t n)
+{
+    const hy_tok *t = w->t;
+    bool affixes = t->bpe.prefix.n || t->bpe.suffix.n;
+    int32_t last_unk = -1;
+    w->n_sym = 0;
+    for (size_t at = 0; at < n && !w->failed;) {
+        size_t bytes = 0;
+        int32_t frozen = tok_trie_longest(&t->bpe.frozen, s + at, n - at, &bytes);
+        if (frozen >= 0) {
+            put_sym(w, -2 - frozen, at, bytes); /* below -1: takes part in no merge */
+            at += bytes;
+            continue;
+        }
+        uint32_t rune;
+        size_t len = hy_utf8_next(s + at, n - at, &rune);
+        int32_t id = affixes ? affixed_id(w, s + at, len, at == 0, at + len == n)
+                             : char_id(t, s + at, len, rune);
+        if (id >= 0 || t->bpe.sentencepiece)
+            put_sym(w, id, at, len);
+        else
+            put_unknown(w, s, at, len, &last_unk);
+        at += len;
+    }
+    if (w->n_sym) w->sym[w->n_sym - 1].next = -1;
+}
+
+static void join(tok_work *w, int32_t left, int32_t id)
+{
+    tok_sym *a = &w->sym[left], *b = &w->sym[a->next];
+    a->id = id;
+    a->len += b->len;
+    b->len = 0;
+    a->next = b->next;
+    if (b->next >= 0) w->sym[b->next].prev = left;
+}
+
+static void merge_scan(tok_work *w)
+{
+    const tok_pair *cand[SCAN_MAX];
+    int n = (int)w->n_sym;
+    for (int i = 0; i + 1 < n; i++) cand[i] = find_pair(&w->t->bpe, w->sym[i].id, w->sym[i + 1].id);
+    for (;;) {
+        int best = -1;
+        for (int i = 0; i >= 0; i = w->sym[i].next) {
+            if (w->sym[i].next >= 0 && cand[i] && (best < 0 || cand[i]->rank < cand[best]->rank))
+                best = i;
+        }
+        if (best < 0) return;
+        join(w, best, cand[best]->id);
+        const tok_sym *a = &w->sym[best];
+        cand[best] = a->next < 0 ? NULL : find_pair(&w->t->bpe, a->id, w->sym[a->next].id);
+        if (a->prev >= 0) cand[a->prev] = find_pair(&w->t->bpe, w->sym[a->prev].id, a->id);
+    }
+}
+
+static void sift_down(tok_merge *h, size_t n, size_t i)
+{
+    tok_merge x = h[i];
+    for (size_t c; (c = 2 * i + 1) < n; i = c) {
+        if (c + 1 < n && h[c + 1].key < h[c].key) c++;
+        if (x.key <= h[c].key) break;
+        h[i] = h[c];
+    }
+    h[i] = x;
+}
+
+static void push(tok_work *w, int32_t left)
+{
+    if (left < 0 || w->sym[left].next < 0) return;
+    int32_t l = w->sym[left].id, r = w->sym[w->sym[left].next].id;
+    const tok_pair *p = find_pair(&w->t->bpe, l, r);
+    if (!p) return;
+    if (w->n_heap == w->cap_heap &&
+        !tok_grow(w, (void **)&w->heap, &w->cap_heap, w->n_heap + 1, sizeof *w->heap))
+        return;
+    tok_merge m = { (uint64_t)p->rank << 32 | (uint32_t)left, (uint32_t)r, (uint32_t)l };
+    size_t i = w->n_heap++;
+    for (; i && w->heap[(i - 1) / 2].key > m.key; i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
+    w->heap[i] = m;
+}
+
+static void merge_heap(tok_work *w)
+{
+    w->n_heap = 0;
+    for (size_t i = 0; i + 1 < w->n_sym && !w->failed; i++) push(w, (int32_t)i);
+    while (w->n_heap && !w->failed) {
+        tok_merge m = w->heap[0];
+        w->heap[0] = w->heap[--w->n_heap];
+        if (w->n_heap) sift_down(w->heap, w->n_heap, 0);
+        int32_t left = (int32_t)(uint32_t)m.key;
+        const tok_sym *a = &w->sym[left];
+        if (!a->len || a->next < 0) continue;
+        if ((uint32_t)a->id != m.left_id || (uint32_t)w->sym[a->next].id != m.right_id) continue;
+        const tok_pair *p = find_pair(&w->t->bpe, a->id, w->sym[a->next].id);
+        if (!p) continue;
+        join(w, left, p->id);
+        push(w, w->sym[left].prev);
+        push(w, left);
+    }
+}
+
+/* SentencePiece resolves unknown characters last: bytes, else one unk for a run of them. */
+static void put_sentencepiece(tok_work *w, const char *s, hy_ids *out)
+{
+    const hy_tok *t = w->t;
+    bool was_unk = false;
+    for (int32_t i = w->n_sym ? 0 : -1; i >= 0; i = w->sym[i].next) {
+        const tok_sym *a = &w->sym[i];
+        int32_t id = a->id < -1 ? -2 - a->id : a->id;
+        bool unk = id < 0 || (uint32_t)id >= t->vocab.n;
+        if (!unk)
+            tok_put(w, out, id);
+        else if (t->byte_fallback && tok_put_bytes(w, s + a->from, a->len, out))
+            unk = false;
+        else if (!was_unk && t->unk >= 0)
+            tok_put(w, out, t->unk);
+        was_unk = unk;
+    }
+}
+
+void tok_bpe_word(tok_work *w, const char *s, size_t n, hy_ids *out)
+{
+    const hy_tok *t = w->t;
+    if (!n) return;
+    if (t->bpe.ignore_merges) {
+        int32_t id = tok_vocab_find(&t->vocab, s, n);
+        if (id >= 0) {
+            tok_put(w, out, id);
+            return;
+        }
+    }
+    make_symbols(w, s, n);
+    if (w->failed || !w->n_sym) return;
+    if (w->n_sym <= SCAN_MAX)
+        merge_scan(w);
+    else
+        merge_heap(w);
+    if (t->bpe.sentencepiece) {
+        put_sentencepiece(w, s, out);
+        return;
+    }
+    for (int32_t i = 0; i >= 0; i = w->sym[i].next) tok_put(w, out, w->sym[i].id);
+}
