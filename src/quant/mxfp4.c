@@ -5,6 +5,7 @@
 #include <math.h>
 
 enum { block_n = 32, block_bytes = 17 };
+enum { e_max = 252 }; /* above it 6 * 2^(e - 127) is no single any more */
 
 static void unpack(const void *src, float *dst, size_t n)
 {
@@ -54,7 +55,7 @@ static void pack(const float *src, void *dst, size_t n, const float *importance)
         frexpf(g.amax, &exp);
         int e_spec = exp - 1 - 2 + 127;
         double best = INFINITY;
-        for (int e = HY_MAX(e_spec - 1, 0); e <= HY_MIN(e_spec + 1, 254); e++) {
+        for (int e = HY_MAX(e_spec - 1, 0); e <= HY_MIN(e_spec + 1, e_max); e++) {
             uint8_t q[block_n];
             double err = try_exponent(&g, e, q);
             if (err >= best) continue;

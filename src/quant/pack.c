@@ -45,26 +45,69 @@ int hy_pack_book_index(const int8_t *book, float v)
 }
 
 const hy_pack_levels hy_pack_levels_nl = {
-    .lo = -127, .hi = 113, .book = hy_iq4nl_values, .step = 3, .n_step = 6, .both_signs = true};
+    .lo = -127, .hi = 113, .book = hy_iq4nl_values, .step = 4, .n_step = 4, .both_signs = true};
 
-HY_INLINE float level_of(const hy_pack_levels *l, float v)
+/* The searches work on four weights at a time, in the compilers' portable vectors: 128 bits are in the
+ * base instruction set of every machine, and -O2 alone leaves such loops scalar (2 to 4 times slower). */
+typedef float v4 __attribute__((vector_size(16)));
+typedef int32_t m4 __attribute__((vector_size(16)));
+
+HY_INLINE v4 load4(const float *p)
 {
-    if (l->book) return l->book[hy_pack_book_index(l->book, v)];
-    return (float)hy_pack_round(v, l->lo, l->hi);
+    v4 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+HY_INLINE v4 all4(float f)
+{
+    return (v4){f, f, f, f};
+}
+
+HY_INLINE float sum4(v4 v)
+{
+    return (v[0] + v[1]) + (v[2] + v[3]);
+}
+
+HY_INLINE v4 pick4(m4 mask, v4 a, v4 b)
+{
+    return (v4)((mask & (m4)a) | (~mask & (m4)b));
+}
+
+/* Adding and taking 1.5 * 2^23 rounds to the nearest integer. */
+HY_INLINE v4 round4(v4 t, float lo, float hi)
+{
+    const v4 magic = all4(12582912.0f);
+    t = pick4(t > all4(lo), t, all4(lo));
+    t = pick4(t < all4(hi), t, all4(hi));
+    return (t + magic) - magic;
+}
+
+/* Counts the boundaries below a value, adding up the steps. */
+HY_INLINE v4 book4(v4 t, const int8_t *book)
+{
+    v4 v = all4(book[0]);
+    for (int j = 1; j < 16; j++) {
+        m4 above = t > all4(0.5f * (float)(book[j - 1] + book[j]));
+        v += pick4(above, all4((float)(book[j] - book[j - 1])), all4(0));
+    }
+    return v;
 }
 
 /* Sums for a candidate: d = xl / ll, and what it takes off the error is xl^2 / ll. */
 static float try_inverse(const hy_pack_levels *l, const float *x, const float *w, size_t n,
                          float inv, float *d)
 {
-    float xl = 0, ll = 0;
-    for (size_t i = 0; i < n; i++) {
-        float v = level_of(l, x[i] * inv);
-        xl += w[i] * x[i] * v;
-        ll += w[i] * v * v;
+    v4 xl = all4(0), ll = all4(0);
+    for (size_t i = 0; i < n; i += 4) {
+        v4 xi = load4(x + i), wi = load4(w + i);
+        v4 v = l->book ? book4(xi * inv, l->book) : round4(xi * inv, l->lo, l->hi);
+        xl += wi * xi * v;
+        ll += wi * v * v;
     }
-    *d = ll > 0 ? xl / ll : 0;
-    return *d * xl;
+    float x_sum = sum4(xl), l_sum = sum4(ll);
+    *d = l_sum > 0 ? x_sum / l_sum : 0;
+    return *d * x_sum;
 }
 
 float hy_pack_scale(const hy_pack_levels *l, const float *x, const float *w, size_t n)
@@ -88,35 +131,38 @@ float hy_pack_scale(const hy_pack_levels *l, const float *x, const float *w, siz
 
 typedef struct line { float d, m, err; } line;
 
+typedef struct range {
+    float lo, hi, sw, sx; /* sums of w and w x */
+} range;
+
 /* Codes from (x - lo) * inv, then the weighted line through them. */
-static line try_line(const float *x, const float *w, size_t n, float q_max, float lo, float inv,
-                     bool m_negative)
+static line try_line(const float *x, const float *w, size_t n, float q_max, const range *r,
+                     float inv, bool m_negative)
 {
-    float sw = 0, sx = 0, sq = 0, sqq = 0, sqx = 0;
-    for (size_t i = 0; i < n; i++) {
-        float q = (float)hy_pack_round((x[i] - lo) * inv, 0, q_max);
-        float wq = w[i] * q;
-        sw += w[i];
-        sx += w[i] * x[i];
+    v4 q[HY_PACK_MAX / 4], sq = all4(0), sqq = all4(0), sqx = all4(0), err = all4(0);
+    for (size_t i = 0; i < n; i += 4) {
+        v4 xi = load4(x + i), qi = round4((xi - r->lo) * inv, 0, q_max), wq = load4(w + i) * qi;
         sq += wq;
-        sqq += wq * q;
-        sqx += wq * x[i];
+        sqq += wq * qi;
+        sqx += wq * xi;
+        q[i / 4] = qi;
     }
-    line o = {.d = 1 / inv, .m = lo};
-    float det = sw * sqq - sq * sq;
-    if (det > 1e-6f * sw * sqq) {
-        o.d = (sw * sqx - sx * sq) / det;
-        o.m = (sqq * sx - sq * sqx) / det;
+    float q1 = sum4(sq), q2 = sum4(sqq), qx = sum4(sqx);
+    line o = {.d = 1 / inv, .m = r->lo};
+    float det = r->sw * q2 - q1 * q1;
+    if (det > 1e-6f * r->sw * q2) {
+        o.d = (r->sw * qx - r->sx * q1) / det;
+        o.m = (q2 * r->sx - q1 * qx) / det;
         if (m_negative && o.m > 0) {
             o.m = 0;
-            o.d = sqx / sqq;
+            o.d = qx / q2;
         }
     }
-    for (size_t i = 0; i < n; i++) {
-        float q = (float)hy_pack_round((x[i] - lo) * inv, 0, q_max);
-        float e = o.d * q + o.m - x[i];
-        o.err += w[i] * e * e;
+    for (size_t i = 0; i < n; i += 4) {
+        v4 e = o.d * q[i / 4] + o.m - load4(x + i);
+        err += load4(w + i) * e * e;
     }
+    o.err = sum4(err);
     return o;
 }
 
@@ -124,21 +170,23 @@ void hy_pack_affine(const float *x, const float *w, size_t n, int q_max, bool m_
                     float *d, float *m)
 {
     enum { n_try = 12 };
-    float lo = x[0], hi = x[0], sw = 0;
+    range r = {.lo = x[0], .hi = x[0]};
     for (size_t i = 0; i < n; i++) {
-        lo = HY_MIN(lo, x[i]);
-        hi = HY_MAX(hi, x[i]);
-        sw += w[i];
+        r.lo = HY_MIN(r.lo, x[i]);
+        r.hi = HY_MAX(r.hi, x[i]);
+        r.sw += w[i];
+        r.sx += w[i] * x[i];
     }
-    if (m_negative && lo > 0) lo = 0;
+    if (m_negative && r.lo > 0) r.lo = 0;
     *d = 0;
-    *m = lo;
-    if (hi - lo < tiny) return;
-    line best = {.d = (hi - lo) / (float)q_max, .m = lo, .err = FLT_MAX};
-    /* From "the range is cut by a quarter of the codes" to "slightly too wide". */
-    for (int t = 0; sw > 0 && t < n_try; t++) {
+    *m = r.lo;
+    float width = r.hi - r.lo;
+    if (width < tiny) return;
+    line best = {.d = width / (float)q_max, .m = r.lo, .err = FLT_MAX};
+    /* From "slightly too wide" to "the range is cut by a few codes". */
+    for (int t = 0; r.sw > 0 && t < n_try; t++) {
         float span = (float)q_max * (0.96f + 0.03f * (float)t) + 0.25f * ((float)t - 4);
-        line o = try_line(x, w, n, (float)q_max, lo, HY_MAX(span, 0.5f) / (hi - lo), m_negative);
+        line o = try_line(x, w, n, (float)q_max, &r, HY_MAX(span, 0.5f) / width, m_negative);
         if (o.d > 0 && o.err < best.err) best = o;
     }
     *d = best.d;

@@ -55,7 +55,8 @@ uint16_t hy_pack_f16(float v);
 /* Index of the nearest of 16 ascending values. */
 int hy_pack_book_index(const int8_t *book, float v);
 
-/* Best d for x ~ d * level; negative where the extreme is positive. */
+/* n is a multiple of 4 in both searches.
+ * Best d for x ~ d * level; negative where the extreme is positive. */
 float hy_pack_scale(const hy_pack_levels *l, const float *x, const float *w, size_t n);
 
 /* Best d and m for x ~ d * q + m, q in 0..q_max, d >= 0; m <= 0 when m_negative. */
