@@ -1,0 +1,164 @@
+/* cpu: the thread team and its barrier. */
+#include "cpu/cpu.h"
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct shared {
+    int n_round;
+    uint32_t values[HY_THREADS_MAX]; /* plain memory: only the barrier orders it */
+    _Atomic uint32_t n_wrong, n_call;
+    bool uneven;
+} shared;
+
+/* Each round everybody writes its slot, then reads all others'. */
+static void rounds(void *arg, hy_worker *w)
+{
+    shared *s = arg;
+    atomic_fetch_add(&s->n_call, 1);
+    for (int r = 1; r <= s->n_round; r++) {
+        if (s->uneven && (uint32_t)r % w->n == w->i) usleep(50); /* the others fall asleep */
+        s->values[w->i] = (uint32_t)r * 1000 + w->i;
+        hy_team_barrier(w);
+        for (uint32_t i = 0; i < w->n; i++)
+            if (s->values[i] != (uint32_t)r * 1000 + i) atomic_fetch_add(&s->n_wrong, 1);
+        hy_team_barrier(w);
+    }
+}
+
+static void check_rounds(uint32_t n, bool pin, int n_run, int n_round, bool uneven)
+{
+    hy_team *t = NULL;
+    hy_err err = {0};
+    if (hy_team_open(&t, n, pin, &err) != HY_OK) fail_msg("%s", err.msg);
+    assert_int_equal(hy_team_size(t), n);
+    shared s = {.n_round = n_round, .uneven = uneven};
+    for (int k = 0; k < n_run; k++) hy_team_run(t, rounds, &s);
+    assert_int_equal(s.n_wrong, 0);
+    assert_int_equal(s.n_call, n * (uint32_t)n_run);
+    hy_team_close(t);
+}
+
+static void test_barrier(void **state)
+{
+    const uint32_t sizes[] = {1, 2, 3, 8};
+    for (size_t i = 0; i < HY_COUNT(sizes); i++) {
+        check_rounds(sizes[i], false, 20, 200, false);
+        check_rounds(sizes[i], true, 5, 50, true);
+    }
+}
+
+static void test_oversubscribed(void **state)
+{
+    uint64_t t0 = hy_now_us();
+    check_rounds(64, false, 3, 20, false);
+    /* 64 threads, 120 barriers: seconds would mean that sleepers do not let workers run. */
+    assert_true(hy_now_us() - t0 < 20000000);
+}
+
+/* An idle team sleeps: no processor time goes by. */
+static void test_idle(void **state)
+{
+    hy_team *t = NULL;
+    assert_int_equal(hy_team_open(&t, 4, false, NULL), HY_OK);
+    shared s = {.n_round = 3};
+    hy_team_run(t, rounds, &s);
+    usleep(20000);
+    struct timespec a, b;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
+    usleep(200000);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
+    double used = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
+    assert_true(used < 0.05);
+    hy_team_run(t, rounds, &s);
+    assert_int_equal(s.n_wrong, 0);
+    hy_team_close(t);
+}
+
+static void nothing(void *arg, hy_worker *w)
+{
+    atomic_fetch_add((_Atomic uint32_t *)arg, w->i + 1);
+}
+
+static void test_many_short_runs(void **state)
+{
+    hy_team *t = NULL;
+    _Atomic uint32_t sum = 0;
+    assert_int_equal(hy_team_open(&t, 3, false, NULL), HY_OK);
+    uint64_t allocs = hy_alloc_count();
+    for (int i = 0; i < 5000; i++) hy_team_run(t, nothing, (void *)&sum);
+    assert_int_equal(sum, 5000 * 6);
+    assert_true(hy_alloc_count() == allocs);
+    hy_team_close(t);
+}
+
+static void *run_elsewhere(void *arg)
+{
+    _Atomic uint32_t sum = 0;
+    hy_team_run(arg, nothing, (void *)&sum);
+    return (void *)(uintptr_t)sum;
+}
+
+static void test_other_caller(void **state)
+{
+    hy_team *t = NULL;
+    pthread_t th;
+    void *sum;
+    assert_int_equal(hy_team_open(&t, 4, false, NULL), HY_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&th, NULL, run_elsewhere, t), 0);
+        pthread_join(th, &sum);
+        assert_int_equal((uintptr_t)sum, 10);
+    }
+    hy_team_close(t);
+    hy_team_close(NULL);
+}
+
+static void test_refused(void **state)
+{
+    hy_team *t = NULL;
+    hy_err err = {0};
+    assert_int_equal(hy_team_open(&t, 0, false, &err), HY_E_ARG);
+    assert_non_null(strstr(err.msg, "0 is not within 1 to 256"));
+    assert_int_equal(hy_team_open(&t, HY_THREADS_MAX + 1, false, &err), HY_E_ARG);
+    assert_non_null(strstr(err.msg, "257"));
+    for (int n = 0; n < 3; n++) {
+        hy_alloc_fail_after(n);
+        assert_int_equal(hy_team_open(&t, 3, false, &err), HY_E_MEMORY);
+        hy_alloc_fail_after(-1);
+    }
+    assert_null(t);
+}
+
+static void test_share(void **state)
+{
+    for (uint32_t n = 1; n < 9; n++)
+        for (uint64_t items = 0; items < 100; items += 7)
+            for (uint64_t grain = 1; grain < 20; grain += 3) {
+                uint64_t at = 0, first, last;
+                for (uint32_t i = 0; i < n; i++) {
+                    hy_share(items, grain, &(hy_worker){.i = i, .n = n}, &first, &last);
+                    assert_true(first == at && last >= first);
+                    assert_true(first % grain == 0 || first == items);
+                    at = last;
+                }
+                assert_true(at == items);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_barrier),         cmocka_unit_test(test_oversubscribed),
+        cmocka_unit_test(test_idle),            cmocka_unit_test(test_many_short_runs),
+        cmocka_unit_test(test_other_caller),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_share),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
