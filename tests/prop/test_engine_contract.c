@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODEL HY_DATA "/models/llama3/model-f32.gguf"
+#define MODEL HY_DATA "/models/llama3/model-bf16.gguf"
 enum { N_GEN = 40, N_REQ = 12 };
 
 typedef struct answer {
