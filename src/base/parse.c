@@ -115,7 +115,8 @@ hy_status hy_parse_bytes(const char *what, const char *s, uint64_t *out, hy_err 
                        SHOWN, s);
     uint64_t bytes = 0;
     uint64_t part = (uint64_t)(((unsigned __int128)frac << shift) / frac_unit);
-    if (over || !hy_mul_u64(whole, (uint64_t)1 << shift, &bytes) || !hy_add_u64(bytes, part, &bytes))
+    if (over || !hy_mul_u64(whole, (uint64_t)1 << shift, &bytes) ||
+        !hy_add_u64(bytes, part, &bytes))
         return hy_fail(err, HY_E_ARG, "%s: %.*s is more than %" PRIu64 " bytes", what, SHOWN, s,
                        UINT64_MAX);
     *out = bytes;

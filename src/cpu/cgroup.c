@@ -1,5 +1,5 @@
-/* Limits of the control group (Linux, admin-guide/cgroup-v1 and cgroup-v2). A group is limited by its
- * own files and by those of every parent. In a container the path of the group is often not
+/* Limits of the control group (Linux, admin-guide/cgroup-v1 and cgroup-v2). A group is limited by
+ * its own files and by those of every parent. In a container the path of the group is often not
  * visible; then the mount's root is the group. */
 #include "cpu/cpu_room.h"
 #include <stdio.h>

@@ -52,6 +52,8 @@ typedef void hy_team_fn(void *arg, hy_worker *w);
 
 #define HY_THREADS_MAX 256
 
+/* pin: workers 1.. stay on one processor each, in the order of hwloc's cores; the caller's own
+ * affinity is left alone. Workers take no signals. 1 to HY_THREADS_MAX threads, else HY_E_ARG. */
 hy_status hy_team_open(hy_team **out, uint32_t n_threads, bool pin, hy_err *err);
 uint32_t hy_team_size(const hy_team *t);
 void hy_team_run(hy_team *t, hy_team_fn *fn, void *arg); /* returns when all workers have returned */

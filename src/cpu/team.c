@@ -1,8 +1,8 @@
 /* The thread team.
  *
- * Two words are waited for: `turn`, which starts a run, and `phase`, which opens a barrier. A waiter
- * spins for some 20 us, because barriers of one step are closer together than a futex's wake-up, and
- * then sleeps. The end of a run is a barrier as well. */
+ * Two words are waited for: `turn`, which starts a run, and `phase`, which opens a barrier. A
+ * waiter spins for some 20 us, because barriers of one step are closer together than a futex's
+ * wake-up, and then sleeps. The end of a run is a barrier as well. */
 #include "cpu/cpu_room.h"
 #include <errno.h>
 #include <linux/futex.h>

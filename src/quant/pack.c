@@ -47,8 +47,9 @@ int hy_pack_book_index(const int8_t *book, float v)
 const hy_pack_levels hy_pack_levels_nl = {
     .lo = -127, .hi = 113, .book = hy_iq4nl_values, .step = 4, .n_step = 4, .both_signs = true};
 
-/* The searches work on four weights at a time, in the compilers' portable vectors: 128 bits are in the
- * base instruction set of every machine, and -O2 alone leaves such loops scalar (2 to 4 times slower). */
+/* The searches work on four weights at a time, in the compilers' portable vectors: 128 bits are
+ * in the base instruction set of every machine, and -O2 alone leaves such loops scalar (2 to 4
+ * times slower). */
 typedef float v4 __attribute__((vector_size(16)));
 typedef int32_t m4 __attribute__((vector_size(16)));
 

@@ -1,10 +1,10 @@
 /* Choosing scales and codes; private to quant/.
  *
- * All searches minimise sum w (x - value)^2. A candidate scale gives codes, codes give the best scale
- * in closed form (least squares), and the best of some candidates around "the extreme value maps to
- * the last code" is kept. This is the idea published with the k-quants and in AWQ/GPTQ-style clipping
- * searches; sub-scales are then quantised themselves, and the scale of the whole block is fitted once
- * more to the codes that result. */
+ * All searches minimise sum w (x - value)^2. A candidate scale gives codes, codes give the best
+ * scale in closed form (least squares), and the best of some candidates around "the extreme value
+ * maps to the last code" is kept. This is the idea published with the k-quants and in clipping
+ * searches such as AWQ's; sub-scales are then quantised themselves, and the scale of the whole
+ * block is fitted once more to the codes that result. */
 #ifndef HY_QUANT_PACK_H
 #define HY_QUANT_PACK_H
 

@@ -1,8 +1,8 @@
 /* Q3_K: 256 weights in 16 groups, value = d * (sc - 32) * (q - 4).
  *   u8 high[32] | low[64] | sc[12] | half d
- * Weight 128 h + 32 s + k (k < 32): its low bits are bits 2s, 2s + 1 of low[32 h + k], its third bit is
- * bit 4h + s of high[k]. Scale j: low nibbles in sc[0..7] (j < 8 low, else high half of the byte), upper
- * two bits in bits 2 (j / 4) of sc[8 + j % 4]. */
+ * Weight 128 h + 32 s + k (k < 32): its low bits are bits 2s, 2s + 1 of low[32 h + k], its third
+ * bit is bit 4h + s of high[k]. Scale j: low nibbles in sc[0..7] (j < 8 low, else high half of
+ * the byte), upper two bits in bits 2 (j / 4) of sc[8 + j % 4]. */
 #include "quant/pack.h"
 
 enum { block_n = 256, block_bytes = 110, at_low = 32, at_sc = 96, at_d = 108 };

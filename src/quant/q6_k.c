@@ -1,7 +1,7 @@
 /* Q6_K: 256 weights in 16 groups, value = d * sc * (q - 32).
  *   low[128] | high[64] | int8 sc[16] | half d
- * Weight 128 h + 32 s + k (k < 32): low nibble in low[64 h + 32 (s % 2) + k], its lower half for s < 2, else
- * its upper; upper two bits are bits 2s, 2s + 1 of high[32 h + k]. */
+ * Weight 128 h + 32 s + k (k < 32): low nibble in low[64 h + 32 (s % 2) + k], its lower half for
+ * s < 2, else its upper; upper two bits are bits 2s, 2s + 1 of high[32 h + k]. */
 #include "quant/pack.h"
 
 enum { block_n = 256, block_bytes = 210, at_high = 128, at_sc = 192, at_d = 208 };

@@ -4,8 +4,8 @@
 #include <math.h>
 
 /* Levels for the sub-scales as stored; returns the weighted error. d: normalised. */
-static double scaled_codes(float *level, const hy_pack_levels *l, const hy_pack_group *g, size_t sub,
-                           const int8_t *sc, float d)
+static double scaled_codes(float *level, const hy_pack_levels *l, const hy_pack_group *g,
+                           size_t sub, const int8_t *sc, float d)
 {
     double err = 0;
     for (size_t i = 0; i < g->n; i++) {
