@@ -1,0 +1,457 @@
+/* kern, private: the body of every vector matmul. An ISA's file defines the vector types and the
+ * operations below, then includes this once; so all of them sum in the same order.
+ *
+ *   MM_P          rows a panel = lanes of a VF
+ *   MM_TILE       tokens a register tile; MM_TILE_F the same for F32 activations (times MM_NP panels)
+ *   VI, VF        P 32-bit lanes of integers (or 4 * P bytes), of floats
+ *   v_load v_store v_and v_or v_sll v_srl (any lane of 16 or 32 bits: results are masked) v_set8
+ *   v_set16       both halves of every 32-bit lane
+ *   v_lookup      16-entry table of int8, for every byte (codes 0..15)
+ *   v_pairs_i8 v_pairs_u8   2 * P bytes, each widened to 16 bits: a lane is a pair
+ *   v_mul16 v_shr16         16-bit lanes
+ *   v_half        pair, h -> the form of a sub-scale that v_dot wants
+ *   v_byte_i32    byte j of every lane as an int32, signed or not; v_sub32
+ *   v_lo16 v_hi16 the halves of a pair as int32 (sign-extended)
+ *   v_half_i32    what v_half made, as int32
+ *   f_load f_store f_zero f_set f_f16 f_bf16 f_u8 f_i8 f_e8m0 (from P values in memory) f_i32 f_mul
+ *   f_add f_neg f_fma
+ *   v_sums        int16 pair (sum of codes 0..15, of 16..31) from memory, to every lane
+ *   v_pair_dot    sum of the two products of 16-bit halves, per lane
+ *   v_dot(t, dec, q, bias)  bias + the integer dot of 32 codes, given v_offset's form of the codes
+ *   mm_offset(t)  what is still to be taken off the codes that decode_codes leaves (v_fix_signed:
+ *                 signed bytes into the form that v_dot wants)
+ */
+#include "kern/fill.h"
+#include "kern/panel.h"
+
+#define VB (MM_P * 4)          /* bytes a vector */
+#define KB 8                   /* groups decoded at a time for many tokens: a K-quant's block */
+#define NB 64                  /* tokens a block */
+#define UNROLL _Pragma("GCC unroll 16")
+
+/* A group of a panel, decoded. */
+typedef struct dec {
+    VI c[8];
+    VF ws, wm;
+    VI mn;                     /* pairs: mins, or minus the offset (times the sub-scale) */
+    VI s0, s1;                 /* sub-scales of the halves */
+} dec;
+
+/* ---- decoding -------------------------------------------------------------------------------- */
+
+/* Bits `from` .. of h moved to `to`, masked. */
+HY_INLINE VI bits(VI h, int from, int to, int mask)
+{
+    VI v = from < to ? v_sll(h, to - from) : from > to ? v_srl(h, from - to) : h;
+    return v_and(v, v_set8(mask));
+}
+
+HY_INLINE void decode_codes(hy_qtype t, const uint8_t *src, VI c[8])
+{
+    if (t == HY_Q_Q8_0) {
+        UNROLL for (int i = 0; i < 8; i++) c[i] = v_fix_signed(v_load(src + i * VB));
+        return;
+    }
+    if (hy_pf_has_nibbles(t)) {
+        UNROLL for (int j = 0; j < 4; j++) {
+            VI v = v_load(src + j * VB);
+            c[j] = bits(v, 0, 0, 15);
+            c[j + 4] = bits(v, 4, 0, 15);
+        }
+    }
+    if (t == HY_Q_Q6_K) {
+        UNROLL for (int i = 0; i < 8; i++)
+            c[i] = v_or(c[i], bits(v_load(src + (4 + i / 4) * VB), 2 * (i % 4), 4, 0x30));
+    } else if (t == HY_Q_Q2_K || t == HY_Q_Q3_K) {
+        UNROLL for (int i = 0; i < 8; i++)
+            c[i] = bits(v_load(src + i / 4 * VB), 2 * (i % 4), 0, 3);
+    }
+    if (hy_pf_has_bit(t)) {
+        int to = t == HY_Q_Q3_K ? 2 : 4;
+        VI h = v_load(src + (t == HY_Q_Q3_K ? 2 : 4) * VB);
+        UNROLL for (int i = 0; i < 8; i++) c[i] = v_or(c[i], bits(h, i, to, 1 << to));
+    }
+    if (t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS || t == HY_Q_MXFP4) {
+        const int8_t *table = t == HY_Q_MXFP4 ? hy_mxfp4_values : hy_iq4nl_values;
+        UNROLL for (int i = 0; i < 8; i++) c[i] = v_fix_signed(v_lookup(table, c[i]));
+    }
+}
+
+/* The floats of a scale unit. */
+HY_INLINE void unit_scales(hy_qtype t, const uint8_t *src, VF *d, VF *m)
+{
+    *d = t == HY_Q_MXFP4 ? f_e8m0(src) : f_f16(src);
+    *m = hy_pf_has_min(t) ? f_f16(src + 2 * MM_P) : f_zero();
+}
+
+/* Scales of group i of a unit whose floats are d, m. */
+HY_INLINE void group_scales(hy_qtype t, const uint8_t *src, uint32_t i, VF d, VF m, dec *o)
+{
+    o->ws = d;
+    o->wm = m;
+    o->mn = hy_pf_has_min(t) ? v_set16(1) : v_set16(-mm_offset(t));
+    src += hy_pf_has_min(t) ? 4 * MM_P : 2 * MM_P;
+    if (t == HY_Q_Q4_K || t == HY_Q_Q5_K) {
+        o->ws = f_mul(d, f_u8(src + 2 * i * MM_P));
+        o->wm = f_neg(f_mul(m, f_u8(src + (2 * i + 1) * MM_P)));
+    } else if (t == HY_Q_IQ4_XS) {
+        o->ws = f_mul(d, f_i8(src + i * MM_P));
+    } else if (hy_pf_halves(t)) {
+        VI pair;
+        if (t == HY_Q_Q2_K) {
+            VI both = v_pairs_u8(src + 2 * i * MM_P);
+            pair = v_and(both, v_set16(15));
+            o->mn = v_shr16(both, 4);
+            o->wm = f_neg(m);
+        } else {
+            pair = v_pairs_i8(src + 2 * i * MM_P);
+            o->mn = v_mul16(pair, v_set16(-mm_offset(t)));
+        }
+        o->s0 = v_half(pair, 0);
+        o->s1 = v_half(pair, 1);
+    }
+}
+
+/* Where a panel's groups are read from. */
+typedef struct cursor {
+    const uint8_t *scale, *code;
+    VF d, m;
+    uint32_t i;                /* group in its unit */
+} cursor;
+
+HY_INLINE void cursor_at(cursor *at, hy_qtype t, const hy_panels *w, const uint8_t *panel,
+                         uint64_t g)
+{
+    uint32_t unit = hy_pf_unit(t);
+    at->scale = panel + g / unit * hy_pf_scale_bytes(t) * MM_P;
+    at->code = panel + hy_pf_codes_at(t, MM_P, w->k) + g * hy_pf_vectors(t) * VB;
+    at->i = 0; /* g is a multiple of the unit */
+}
+
+HY_INLINE void next_group(hy_qtype t, cursor *at, dec *o)
+{
+    if (at->i == 0) unit_scales(t, at->scale, &at->d, &at->m);
+    group_scales(t, at->scale, at->i, at->d, at->m, o);
+    decode_codes(t, at->code, o->c);
+    at->code += hy_pf_vectors(t) * VB;
+    if (++at->i == hy_pf_unit(t)) {
+        at->i = 0;
+        at->scale += hy_pf_scale_bytes(t) * MM_P;
+    }
+}
+
+/* ---- int8 activations ------------------------------------------------------------------------ */
+
+typedef struct x_tok {
+    const int8_t *q;
+    const int16_t *sum;
+    const float *d;
+} x_tok;
+
+HY_INLINE x_tok x_at(const hy_mm *m, uint32_t t)
+{
+    size_t row = m->x_row ? m->x_row[t] : t;
+    uint64_t k = m->x8.k;
+    return (x_tok){m->x8.q + row * k, m->x8.sum + row * (k / 16), m->x8.d + row * (k / HY_GROUP)};
+}
+
+/* One group for one token. */
+HY_INLINE VF step(hy_qtype t, const dec *w, const x_tok *x, uint64_t g, VF acc)
+{
+    VF xd = f_set(x->d + g);
+    if (!hy_pf_has_min(t)) {
+        VI bias = mm_offset(t) ? v_pair_dot(v_sums(x->sum + 2 * g), w->mn) : v_zero();
+        return f_fma(f_i32(v_dot(t, w, x->q + g * HY_GROUP, bias)), f_mul(w->ws, xd), acc);
+    }
+    acc = f_fma(f_i32(v_dot(t, w, x->q + g * HY_GROUP, v_zero())), f_mul(w->ws, xd), acc);
+    return f_fma(f_i32(v_pair_dot(v_sums(x->sum + 2 * g), w->mn)), f_mul(w->wm, xd), acc);
+}
+
+/* bias, add, and out. `acc`: panel i, token t. */
+HY_INLINE void put(const hy_mm *m, uint64_t i, uint32_t t, VF acc)
+{
+    uint64_t r = i * MM_P;
+    size_t row = m->y_row ? m->y_row[t] : t;
+    float *y = m->y + row * m->y_stride + r;
+    const float *add = m->add ? m->add + row * m->add_stride + r : NULL;
+    if (r + MM_P <= m->w->n_row) {
+        if (m->bias) acc = f_add(acc, f_load(m->bias + r));
+        if (add) acc = f_add(acc, f_load(add));
+        f_store(y, acc);
+        return;
+    }
+    float v[MM_P];
+    f_store(v, acc);
+    for (uint32_t j = 0; j < m->w->n_row - r; j++) {
+        if (m->bias) v[j] = v[j] + m->bias[r + j];
+        if (add) v[j] = v[j] + add[j];
+        y[j] = v[j];
+    }
+}
+
+/* A few tokens: each group is decoded in registers and used for all of them. */
+HY_INLINE void few(hy_qtype t, const hy_mm *m, uint64_t i, uint32_t t0, const int n)
+{
+    x_tok x[4];
+    VF acc[4];
+    UNROLL for (int j = 0; j < n; j++) {
+        x[j] = x_at(m, t0 + (uint32_t)j);
+        acc[j] = f_zero();
+    }
+    cursor at;
+    cursor_at(&at, t, m->w, hy_panel_at(m->w, i), 0);
+    uint32_t unit = hy_pf_unit(t);
+    for (uint64_t g = 0; g < m->w->k / HY_GROUP; g += unit) {
+        for (uint32_t u = 0; u < unit; u++) {
+            dec w;
+            v_prefetch(at.code + MM_AHEAD);
+            next_group(t, &at, &w);
+            UNROLL for (int j = 0; j < n; j++) acc[j] = step(t, &w, &x[j], g + u, acc[j]);
+        }
+    }
+    UNROLL for (int j = 0; j < n; j++) put(m, i, t0 + (uint32_t)j, acc[j]);
+}
+
+/* Decoded groups for a tile of tokens; acc: [n][P], read and written. */
+HY_INLINE void tile(hy_qtype t, const dec *w, uint32_t n_group, uint64_t g0, const x_tok *x,
+                    float *acc, const int n)
+{
+    VF a[MM_TILE];
+    UNROLL for (int j = 0; j < n; j++) a[j] = f_load(acc + j * MM_P);
+    for (uint32_t g = 0; g < n_group; g++)
+        UNROLL for (int j = 0; j < n; j++) a[j] = step(t, w + g, &x[j], g0 + g, a[j]);
+    UNROLL for (int j = 0; j < n; j++) f_store(acc + j * MM_P, a[j]);
+}
+
+typedef void tiles_fn(const dec *w, uint32_t n_group, uint64_t g0, const x_tok *x, float *acc,
+                      uint32_t n);
+typedef void decode_fn(cursor *at, uint32_t n, dec *out);
+
+HY_INLINE void tiles(hy_qtype t, const dec *w, uint32_t n_group, uint64_t g0, const x_tok *x,
+                     float *acc, uint32_t n)
+{
+    for (; n >= MM_TILE; n -= MM_TILE, x += MM_TILE, acc += MM_TILE * MM_P)
+        tile(t, w, n_group, g0, x, acc, MM_TILE);
+    if (MM_TILE > 8 && n >= 8) {
+        tile(t, w, n_group, g0, x, acc, 8);
+        n -= 8, x += 8, acc += 8 * MM_P;
+    }
+    if (MM_TILE > 4 && n >= 4) {
+        tile(t, w, n_group, g0, x, acc, 4);
+        n -= 4, x += 4, acc += 4 * MM_P;
+    }
+    if (n >= 2) {
+        tile(t, w, n_group, g0, x, acc, 2);
+        n -= 2, x += 2, acc += 2 * MM_P;
+    }
+    if (n) tile(t, w, n_group, g0, x, acc, 1);
+}
+
+/* Many tokens: a few groups of a panel are decoded into L1 and used for a block of tokens, so the
+ * cost of decoding vanishes and types of one class share the inner loop. */
+HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run)
+{
+    x_tok x[NB];
+    float acc[NB * MM_P];
+    dec w[KB];
+    uint64_t n_group = m->w->k / HY_GROUP;
+    for (uint32_t t0 = 0; t0 < m->n_tok; t0 += NB) {
+        uint32_t n = HY_MIN(NB, m->n_tok - t0);
+        for (uint32_t j = 0; j < n; j++) x[j] = x_at(m, t0 + j);
+        for (uint64_t i = m->panel_first; i < m->panel_last; i++) {
+            cursor at;
+            cursor_at(&at, t, m->w, hy_panel_at(m->w, i), 0);
+            memset(acc, 0, n * MM_P * sizeof(float));
+            for (uint64_t g = 0; g < n_group; g += KB) {
+                uint32_t kb = (uint32_t)HY_MIN(KB, n_group - g);
+                decode(&at, kb, w);
+                run(w, kb, g, x, acc, n);
+            }
+            for (uint32_t j = 0; j < n; j++) put(m, i, t0 + j, f_load(acc + j * MM_P));
+        }
+    }
+}
+
+HY_INLINE void mm_q8(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run)
+{
+    if (m->n_tok > 4) {
+        many(t, m, decode, run);
+        return;
+    }
+    for (uint64_t i = m->panel_first; i < m->panel_last; i++) {
+        switch (m->n_tok) {
+        case 1: few(t, m, i, 0, 1); break;
+        case 2: few(t, m, i, 0, 2); break;
+        case 3: few(t, m, i, 0, 3); break;
+        case 4: few(t, m, i, 0, 4); break;
+        default: break;
+        }
+    }
+}
+
+/* ---- F32 activations ------------------------------------------------------------------------- */
+
+#define KF 64                  /* values of k dequantised at a time */
+
+/* A decoded group as floats [32][P]. The products are exact: see hy_panel_group_f32. */
+HY_INLINE void dequant(hy_qtype t, const dec *w, float *dst)
+{
+    UNROLL for (int h = 0; h < 2; h++) {
+        VF d = w->ws, mn = w->wm;
+        if (hy_pf_halves(t)) {
+            d = f_mul(d, f_i32(v_half_i32(h ? w->s1 : w->s0)));
+            if (hy_pf_has_min(t)) mn = f_mul(mn, f_i32(h ? v_hi16(w->mn) : v_lo16(w->mn)));
+        }
+        UNROLL for (int c = 4 * h; c < 4 * h + 4; c++) {
+            UNROLL for (int j = 0; j < 4; j++) {
+                VI v = v_byte_i32(w->c[c], j, mm_offset(t) == 0 && mm_signed(t));
+                if (mm_offset(t)) v = v_sub32(v, v_set32(mm_offset(t)));
+                VF f = f_mul(d, f_i32(v));
+                f_store(dst + (4 * c + j) * MM_P, hy_pf_has_min(t) ? f_add(f, mn) : f);
+            }
+        }
+    }
+}
+
+/* Values k0 .. k0 + n - 1 of a panel as floats [n][P]; k0 is a multiple of KF. */
+HY_INLINE void dequant_block(hy_qtype t, const hy_panels *w, const uint8_t *panel, cursor *at,
+                             uint64_t k0, uint32_t n, float *dst)
+{
+    if (hy_pf_float(t)) {
+        const uint8_t *src = panel + k0 * MM_P * 2;
+        for (uint32_t k = 0; k < n; k++, src += 2 * MM_P)
+            f_store(dst + k * MM_P, t == HY_Q_F16 ? f_f16(src) : f_bf16(src));
+        return;
+    }
+    for (uint32_t k = 0; k < n; k += HY_GROUP) {
+        dec g;
+        next_group(t, at, &g);
+        dequant(t, &g, dst + k * MM_P);
+    }
+}
+
+typedef void dequant_fn(const hy_panels *w, const uint8_t *panel, cursor *at, uint64_t k0,
+                        uint32_t n, float *dst);
+
+/* np panels by n tokens, kb values of k. acc: token j, panel p at (j * MM_NP + p) * P. */
+HY_INLINE void tile_f(const float *const *w, uint32_t kb, const float *const *x, float *acc,
+                      const int np, const int n)
+{
+    VF a[4 * MM_NP];
+    UNROLL for (int j = 0; j < n; j++)
+        UNROLL for (int p = 0; p < np; p++) a[j * np + p] = f_load(acc + (j * MM_NP + p) * MM_P);
+    for (uint32_t k = 0; k < kb; k++) {
+        VF v[MM_NP];
+        UNROLL for (int p = 0; p < np; p++) v[p] = f_load(w[p] + k * MM_P);
+        UNROLL for (int j = 0; j < n; j++) {
+            VF xk = f_set(x[j] + k);
+            UNROLL for (int p = 0; p < np; p++) a[j * np + p] = f_fma(v[p], xk, a[j * np + p]);
+        }
+    }
+    UNROLL for (int j = 0; j < n; j++)
+        UNROLL for (int p = 0; p < np; p++) f_store(acc + (j * MM_NP + p) * MM_P, a[j * np + p]);
+}
+
+static void tiles_f(const float *const *w, uint32_t kb, const float *const *x, float *acc,
+                    uint32_t np, uint32_t n)
+{
+    uint32_t j = 0;
+    if (np == MM_NP) {
+        for (; j + MM_TILE_F <= n; j += MM_TILE_F)
+            tile_f(w, kb, x + j, acc + j * MM_NP * MM_P, MM_NP, MM_TILE_F);
+        for (; j < n; j++) tile_f(w, kb, x + j, acc + j * MM_NP * MM_P, MM_NP, 1);
+        return;
+    }
+    for (uint32_t p = 0; p < np; p++) {
+        for (j = 0; j + 4 <= n; j += 4)
+            tile_f(w + p, kb, x + j, acc + (j * MM_NP + p) * MM_P, 1, 4);
+        for (; j < n; j++) tile_f(w + p, kb, x + j, acc + (j * MM_NP + p) * MM_P, 1, 1);
+    }
+}
+
+#define NF 16                  /* tokens a block */
+
+/* Panels i .. i + np - 1 for tokens t0 .. t0 + n - 1. */
+static void block_f(const hy_mm *m, dequant_fn *dequant_to, uint64_t i, uint32_t np, uint32_t t0,
+                    uint32_t n)
+{
+    float acc[NF * MM_NP * MM_P], buf[MM_NP][KF * MM_P];
+    const float *x[NF], *w[MM_NP];
+    cursor at[MM_NP];
+    memset(acc, 0, n * MM_NP * MM_P * sizeof(float));
+    for (uint32_t p = 0; dequant_to && !hy_pf_float(m->w->type) && p < np; p++)
+        cursor_at(&at[p], m->w->type, m->w, hy_panel_at(m->w, i + p), 0);
+    for (uint64_t k = 0; k < m->w->k; k += KF) {
+        uint32_t kb = (uint32_t)HY_MIN(KF, m->w->k - k);
+        for (uint32_t p = 0; p < np; p++) {
+            const uint8_t *panel = hy_panel_at(m->w, i + p);
+            w[p] = dequant_to ? buf[p] : (const float *)(const void *)panel + k * MM_P;
+            if (dequant_to) dequant_to(m->w, panel, &at[p], k, kb, buf[p]);
+        }
+        for (uint32_t j = 0; j < n; j++)
+            x[j] = m->x + (m->x_row ? m->x_row[t0 + j] : t0 + j) * m->x_stride + k;
+        tiles_f(w, kb, x, acc, np, n);
+    }
+    for (uint32_t j = 0; j < n; j++)
+        for (uint32_t p = 0; p < np; p++)
+            put(m, i + p, t0 + j, f_load(acc + (j * MM_NP + p) * MM_P));
+}
+
+/* dequant_to: NULL for F32 weights, which are read in place. */
+static void mm_f32(const hy_mm *m, dequant_fn *dequant_to)
+{
+    for (uint64_t i = m->panel_first; i < m->panel_last; i += MM_NP)
+        for (uint32_t t0 = 0; t0 < m->n_tok; t0 += NF)
+            block_f(m, dequant_to, i, (uint32_t)HY_MIN(MM_NP, m->panel_last - i), t0,
+                    HY_MIN(NF, m->n_tok - t0));
+}
+
+/* ---- one of each ----------------------------------------------------------------------------- */
+
+/* The inner loops for many tokens: one for each class, named after one of its types. */
+#define TILES(T)                                                                                   \
+    static void tiles_##T(const dec *w, uint32_t n_group, uint64_t g0, const x_tok *x, float *acc, \
+                          uint32_t n)                                                              \
+    {                                                                                              \
+        tiles(HY_Q_##T, w, n_group, g0, x, acc, n);                                                \
+    }
+MM_CLASSES(TILES)
+
+#define QUANTISED(T, CLASS)                                                                        \
+    static void decode_##T(cursor *at, uint32_t n, dec *out)                                       \
+    {                                                                                              \
+        for (uint32_t g = 0; g < n; g++) next_group(HY_Q_##T, at, out + g);                        \
+    }                                                                                              \
+    static void mm_q8_##T(const hy_mm *m)                                                          \
+    {                                                                                              \
+        mm_q8(HY_Q_##T, m, decode_##T, tiles_##CLASS);                                             \
+    }                                                                                              \
+    FLOATS(T)
+#define FLOATS(T)                                                                                  \
+    static void dequant_##T(const hy_panels *w, const uint8_t *panel, cursor *at, uint64_t k0,     \
+                            uint32_t n, float *dst)                                                \
+    {                                                                                              \
+        dequant_block(HY_Q_##T, w, panel, at, k0, n, dst);                                         \
+    }                                                                                              \
+    static void mm_f32_##T(const hy_mm *m)                                                         \
+    {                                                                                              \
+        mm_f32(m, dequant_##T);                                                                    \
+    }
+MM_TYPES(QUANTISED)
+FLOATS(F16)
+FLOATS(BF16)
+static void mm_f32_F32(const hy_mm *m)
+{
+    mm_f32(m, NULL);
+}
+
+static void fill_mm(hy_kernels *k)
+{
+#define FILL(T, CLASS)                                                                             \
+    k->mm_q8[HY_Q_##T] = mm_q8_##T;                                                                \
+    k->mm_f32[HY_Q_##T] = mm_f32_##T;
+    MM_TYPES(FILL)
+    k->mm_f32[HY_Q_F32] = mm_f32_F32;
+    k->mm_f32[HY_Q_F16] = mm_f32_F16;
+    k->mm_f32[HY_Q_BF16] = mm_f32_BF16;
+}

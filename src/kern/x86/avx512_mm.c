@@ -1,0 +1,121 @@
+/* kern/x86: matmul on AVX-512 with VNNI. dpbusd multiplies unsigned by signed bytes and sums four in
+ * 32 bits without saturation; weights are the unsigned side, so that activations can be broadcast
+ * from memory by the instruction itself. Signed codes get 128 added, and the sums take it off. */
+#include "kern/fill.h"
+#include "kern/panel.h"
+#include "kern/x86/intrin512.h"
+
+#define MM_P 16
+#define MM_TILE 16
+#define MM_TILE_F 4
+#define MM_NP 4
+#define MM_AHEAD 1024
+typedef __m512i VI;
+typedef __m512 VF;
+
+HY_INLINE VI v_load(const void *p) { return _mm512_loadu_si512(p); }
+HY_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+HY_INLINE VI v_zero(void) { return _mm512_setzero_si512(); }
+HY_INLINE VI v_and(VI a, VI b) { return _mm512_and_si512(a, b); }
+HY_INLINE VI v_or(VI a, VI b) { return _mm512_or_si512(a, b); }
+HY_INLINE VI v_sll(VI a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
+HY_INLINE VI v_srl(VI a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
+HY_INLINE VI v_shr16(VI a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
+HY_INLINE VI v_mul16(VI a, VI b) { return _mm512_mullo_epi16(a, b); }
+HY_INLINE VI v_sub32(VI a, VI b) { return _mm512_sub_epi32(a, b); }
+HY_INLINE VI v_set8(int b) { return _mm512_set1_epi8((char)b); }
+HY_INLINE VI v_set16(int b) { return _mm512_set1_epi16((short)b); }
+HY_INLINE VI v_set32(int b) { return _mm512_set1_epi32(b); }
+HY_INLINE VI v_fix_signed(VI a) { return _mm512_xor_si512(a, v_set8(-128)); }
+HY_INLINE VI v_lookup(const int8_t *table, VI v)
+{
+    __m128i t = _mm_loadu_si128((const __m128i *)table);
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), v);
+}
+HY_INLINE __m256i load_32(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+HY_INLINE __m128i load_16(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)p); }
+HY_INLINE VI v_pairs_i8(const uint8_t *p) { return _mm512_cvtepi8_epi16(load_32(p)); }
+HY_INLINE VI v_pairs_u8(const uint8_t *p) { return _mm512_cvtepu8_epi16(load_32(p)); }
+HY_INLINE VI v_lo16(VI v) { return _mm512_srai_epi32(_mm512_slli_epi32(v, 16), 16); }
+HY_INLINE VI v_hi16(VI v) { return _mm512_srai_epi32(v, 16); }
+/* A sub-scale multiplies a finished 32-bit sum. */
+HY_INLINE VI v_half(VI pair, int h) { return h ? v_hi16(pair) : v_lo16(pair); }
+HY_INLINE VI v_half_i32(VI s) { return s; }
+HY_INLINE VI v_byte_i32(VI v, int j, bool is_signed)
+{
+    return _mm512_and_si512(_mm512_srli_epi32(v, (unsigned)(8 * j)), _mm512_set1_epi32(255));
+}
+HY_INLINE VF f_load(const float *p) { return _mm512_loadu_ps(p); }
+HY_INLINE void f_store(float *p, VF v) { _mm512_storeu_ps(p, v); }
+HY_INLINE VF f_zero(void) { return _mm512_setzero_ps(); }
+HY_INLINE VF f_set(const float *p) { return _mm512_set1_ps(*p); }
+HY_INLINE VF f_i32(VI v) { return _mm512_cvtepi32_ps(v); }
+HY_INLINE VF f_mul(VF a, VF b) { return _mm512_mul_ps(a, b); }
+HY_INLINE VF f_add(VF a, VF b) { return _mm512_add_ps(a, b); }
+HY_INLINE VF f_fma(VF a, VF b, VF c) { return _mm512_fmadd_ps(a, b, c); }
+HY_INLINE VF f_neg(VF a)
+{
+    VI sign = _mm512_set1_epi32((int)0x80000000u);
+    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), sign));
+}
+HY_INLINE VF f_f16(const uint8_t *p) { return _mm512_cvtph_ps(load_32(p)); }
+HY_INLINE VF f_bf16(const uint8_t *p)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_32(p)), 16));
+}
+HY_INLINE VF f_u8(const uint8_t *p) { return f_i32(_mm512_cvtepu8_epi32(load_16(p))); }
+HY_INLINE VF f_i8(const uint8_t *p) { return f_i32(_mm512_cvtepi8_epi32(load_16(p))); }
+HY_INLINE VF f_e8m0(const uint8_t *p)
+{
+    VI e = _mm512_cvtepu8_epi32(load_16(p)), one = _mm512_set1_epi32(1);
+    VI normal = _mm512_slli_epi32(_mm512_sub_epi32(e, one), 23);
+    VI tiny = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), e);
+    __mmask16 is_normal = _mm512_cmpgt_epi32_mask(e, one);
+    return _mm512_castsi512_ps(_mm512_mask_mov_epi32(tiny, is_normal, normal));
+}
+HY_INLINE VI v_sums(const int16_t *p)
+{
+    int32_t pair;
+    memcpy(&pair, p, 4);
+    return _mm512_set1_epi32(pair);
+}
+HY_INLINE VI v_pair_dot(VI a, VI b) { return _mm512_madd_epi16(a, b); }
+
+HY_INLINE bool mm_signed(hy_qtype t) { return false; }
+HY_INLINE int mm_offset(hy_qtype t)
+{
+    bool is_signed = t == HY_Q_Q8_0 || t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS || t == HY_Q_MXFP4;
+    return is_signed ? 128 : hy_pf_offset(t);
+}
+
+/* Types whose int8 loops are the same, by the name of one of them. */
+#define MM_CLASSES(X) X(Q4_0) X(Q4_1) X(Q2_K) X(Q6_K)
+#define MM_TYPES(X)                                                                                \
+    X(Q8_0, Q4_0) X(Q4_0, Q4_0) X(Q4_1, Q4_1) X(Q5_0, Q4_0) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
+    X(Q3_K, Q6_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q4_0) X(IQ4_XS, Q4_0)        \
+    X(MXFP4, Q4_0)
+
+HY_INLINE VI chunks(VI sum, const VI *c, const int8_t *q, int n)
+{
+    _Pragma("GCC unroll 8") for (int i = 0; i < n; i++) {
+        int32_t four;
+        memcpy(&four, q + 4 * i, 4);
+        sum = _mm512_dpbusd_epi32(sum, c[i], _mm512_set1_epi32(four));
+    }
+    return sum;
+}
+HY_INLINE VI dot_chunks(hy_qtype t, const VI *c, VI s0, VI s1, const int8_t *q, VI bias)
+{
+    if (!hy_pf_halves(t)) return chunks(bias, c, q, 8);
+    VI a = chunks(v_zero(), c, q, 4), b = chunks(v_zero(), c + 4, q + 16, 4);
+    a = _mm512_add_epi32(_mm512_mullo_epi32(a, s0), bias);
+    return _mm512_add_epi32(a, _mm512_mullo_epi32(b, s1));
+}
+#define v_dot(t, w, q, bias) dot_chunks(t, (w)->c, (w)->s0, (w)->s1, q, bias)
+
+#include "kern/mm_body.h"
+
+void hy_mm_fill_avx512(hy_kernels *k, uint64_t cpu)
+{
+    fill_mm(k);
+}
