@@ -11,7 +11,7 @@ static flow run(hy_rt *rt, hy_scope *sc, const hy_nodes *body);
 
 _Noreturn void hy_rt_fail(hy_rt *rt, hy_status code, const char *fmt, ...)
 {
-    char msg[480];
+    char msg[512];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(msg, sizeof msg, fmt, ap);
@@ -252,15 +252,16 @@ static flow run_loop(hy_rt *rt, hy_scope *outer, const hy_node *n, hy_val src, u
     l->depth0 = depth0;
     hy_iter_init(rt, &l->it, src);
     hy_scope *sc = new_scope(rt, outer);
-    flow f = NEXT;
+    bool whole = false; /* a turn came to its end: else is then not run, as Jinja compiles it */
     while (loop_next(rt, l)) {
         sc->n = 0; /* what one turn sets is gone in the next */
         scope_set(rt, sc, rt->t->n_loop, (hy_val){ .type = HY_V_LOOP, .u.loop = l });
         assign(rt, sc, n->a, l->current);
-        f = run(rt, sc, &n->body);
+        flow f = run(rt, sc, &n->body);
         if (f == BREAK) break;
+        whole |= f == NEXT;
     }
-    if (l->index0 < 0 && n->orelse.n) return run(rt, new_scope(rt, outer), &n->orelse);
+    if (!whole && n->orelse.n) return run(rt, new_scope(rt, outer), &n->orelse);
     return NEXT;
 }
 

@@ -308,7 +308,7 @@ FN(f_reverse)
 FN(f_batch)
 {
     hy_val out = gen(rt, 0), row = hy_v_list(rt, HY_V_LIST, 0), v;
-    int64_t n = int_arg(rt, a[0], 0);
+    int64_t n = hy_is_int(a[0]) ? hy_as_int(a[0]) : -1; /* compared only: anything else is no length */
     hy_iter it;
     hy_iter_init(rt, &it, self);
     while (hy_iter_next(rt, &it, &v)) {

@@ -200,6 +200,7 @@ static hy_val named_arg(percent *p)
     const hy_val *v = hy_dict_get(p->rt, p->args.u.d, key);
     if (!v) hy_rt_fail(p->rt, HY_E_FORMAT, "%s", hy_v_repr_z(p->rt, key));
     p->named = true;
+    p->used = 1;
     return *v;
 }
 
@@ -268,7 +269,8 @@ static void directive(percent *p, hy_sb *out)
     }
     if (p->i < f->n && f->p[p->i] == '.') {
         p->i++;
-        s.prec = HY_MAX(read_number(p, MAX_PREC), 0);
+        s.prec = read_number(p, MAX_PREC);
+        if (s.prec < 0) s.prec = 0;
     }
     while (p->i < f->n && strchr("hlL", f->p[p->i]) && f->p[p->i]) p->i++;
     if (p->i >= f->n) hy_rt_fail(p->rt, HY_E_FORMAT, "incomplete format");

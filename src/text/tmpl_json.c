@@ -15,7 +15,7 @@ static void dump_str(hy_sb *b, const hy_str *s, bool ascii)
         if (f) {
             snprintf(esc, sizeof esc, "\\%c", to[f - from]);
             hy_sb_str(b, esc);
-        } else if (r < 0x20 || (r >= 0x7F && ascii && r < 0x10000 && r != 0x7F)) {
+        } else if (r < 0x20 || (r >= 0x7F && ascii && r < 0x10000)) {
             snprintf(esc, sizeof esc, "\\u%04x", (unsigned)r);
             hy_sb_str(b, esc);
         } else if (ascii && r >= 0x10000 && r != HY_RUNE_BAD) {

@@ -352,7 +352,7 @@ static void lex_comment(lexer *x)
             return;
         }
     }
-    hy_parse_fail(x->p, x->line, HY_E_FORMAT, "Missing end of comment tag");
+    if (x->i < x->n) hy_parse_fail(x->p, x->line, HY_E_FORMAT, "Missing end of comment tag");
 }
 
 static void lex_raw(lexer *x)
@@ -367,7 +367,7 @@ static void lex_raw(lexer *x)
         move_to(x, e);
         return;
     }
-    hy_parse_fail(x->p, x->line, HY_E_FORMAT, "Missing end of raw directive");
+    if (x->i < x->n) hy_parse_fail(x->p, x->line, HY_E_FORMAT, "Missing end of raw directive");
 }
 
 /* \r\n and \r become \n; one newline at the very end goes; invalid UTF-8 is repaired. */

@@ -535,8 +535,9 @@ static hy_val slice_str(hy_rt *rt, hy_val obj, int64_t lo, int64_t step, int64_t
 hy_val hy_op_slice(hy_rt *rt, hy_val obj, hy_val vlo, hy_val vhi, hy_val vstep)
 {
     if (obj.type == HY_V_UNDEF) hy_rt_fail_undef(rt, obj);
-    if (!is_seq(obj) && obj.type != HY_V_RANGE) /* a TypeError inside getitem: undefined */
-        return no_item(rt, obj, hy_v_none);
+    if (obj.type == HY_V_DICT) hy_rt_fail(rt, HY_E_FORMAT, "unhashable type: 'slice'");
+    if (!is_seq(obj) && obj.type != HY_V_RANGE)
+        hy_rt_fail(rt, HY_E_FORMAT, "'%s' object is not subscriptable", hy_v_type_name(obj));
     int64_t n = hy_v_len(rt, obj), step = 1;
     if (vstep.type != HY_V_NONE && vstep.type != HY_V_MISSING) {
         if (!hy_is_int(vstep))

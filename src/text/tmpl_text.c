@@ -195,6 +195,7 @@ void hy_sb_repr(hy_sb *b, hy_val v, int depth)
         hy_sb_str(b, num);
         break;
     }
+    case HY_V_SELF: hy_sb_str(b, "<TemplateReference None>"); break;
     default:
         hy_sb_str(b, "<");
         hy_sb_str(b, hy_v_type_name(v));
