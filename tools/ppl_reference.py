@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Perplexity of a Hugging Face folder over windows of token ids, as `hayate eval perplexity` defines it.
+"""Perplexity of a Hugging Face folder or a GGUF (dequantised) over windows of token ids, as `hayate eval perplexity` defines it.
 
   hayate tokenize MODEL -f TEXT --no-bos --no-parse-special --ids > ids.json
-  ppl_reference.py HF_FOLDER ids.json [--window 512] [--windows 32] [--bos ID] [--logits OUT.f32]
+  ppl_reference.py MODEL ids.json [--window 512] [--windows 32] [--bos ID] [--logits OUT.f32]
 
 Windows follow each other without overlap; with --bos the first token of each is replaced by it; the
 second half of each is scored. Needs torch and transformers. --logits keeps the scored logits.
@@ -10,6 +10,7 @@ second half of each is scored. Needs torch and transformers. --logits keeps the 
 import argparse
 import json
 import math
+import os
 import sys
 
 import numpy as np
@@ -25,7 +26,10 @@ ap.add_argument("--bos", type=int)
 ap.add_argument("--logits")
 a = ap.parse_args()
 ids = json.load(open(a.ids))
-model = AutoModelForCausalLM.from_pretrained(a.model, dtype=torch.float32, attn_implementation="eager").eval()
+where = {"pretrained_model_name_or_path": a.model}
+if a.model.endswith(".gguf"):   # transformers dequantises it
+    where = {"pretrained_model_name_or_path": os.path.dirname(a.model) or ".", "gguf_file": os.path.basename(a.model)}
+model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32, attn_implementation="eager").eval()
 nll = n = 0
 out = open(a.logits, "wb") if a.logits else None
 with torch.no_grad():
