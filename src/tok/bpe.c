@@ -93,11 +93,11 @@ hy_status tok_bpe_runes(hy_tok *t, hy_err *err)
 
 static int by_score_down(const void *pa, const void *pb)
 {
-    float a = *(const float *)pa, b = *(const float *)pb;
+    double a = *(const double *)pa, b = *(const double *)pb;
     return (a < b) - (a > b);
 }
 
-static uint32_t rank_of(const float *score, uint32_t n, float x)
+static uint32_t rank_of(const double *score, uint32_t n, float x)
 {
     uint32_t low = 0, high = n;
     while (low < high) {
@@ -160,7 +160,7 @@ hy_status tok_bpe_from_scores(hy_tok *t, hy_err *err)
     tok_bpe *b = &t->bpe;
     hy_tok virt = { .arena = t->arena };
     uint32_t n = t->vocab.n;
-    float *score = hy_alloc_array(n ? n : 1, sizeof *score);
+    double *score = hy_alloc_array(n ? n : 1, sizeof *score);
     hy_status s = score ? HY_OK : hy_fail_memory(err, "scores", (uint64_t)n * sizeof *score);
     if (s == HY_OK) {
         for (uint32_t i = 0; i < n; i++) score[i] = t->vocab.score[i];
@@ -228,7 +228,7 @@ static tok_sym *put_sym(tok_work *w, int32_t id, size_t from, size_t len)
 static int32_t char_id(const hy_tok *t, const char *s, size_t n, uint32_t rune)
 {
     if (rune < TOK_RUNES) return t->bpe.rune_id[rune];
-    int32_t id = tok_vocab_find(&t->vocab, s, n);
+    int32_t id = tok_model_find(t, s, n);
     if (id >= 0 && (!t->bpe.sentencepiece || is_merged_kind(t->vocab.flags[id]))) return id;
     id = tok_vocab_find(&t->bpe.virt, s, n);
     return id < 0 ? -1 : (int32_t)t->vocab.n + id;
@@ -242,7 +242,7 @@ static int32_t affixed_id(tok_work *w, const char *s, size_t n, bool first, bool
     if (!first) hy_buf_put(&name, b->prefix.p, b->prefix.n);
     hy_buf_put(&name, s, n);
     if (last) hy_buf_put(&name, b->suffix.p, b->suffix.n);
-    int32_t id = name.failed ? -1 : tok_vocab_find(&w->t->vocab, name.data, name.len);
+    int32_t id = name.failed ? -1 : tok_model_find(w->t, name.data, name.len);
     w->failed |= name.failed;
     hy_buf_free(&name);
     return id;
@@ -322,11 +322,14 @@ static void merge_scan(tok_work *w)
     }
 }
 
+/* A heap of four children: half the levels, and the children share a cache line. */
 static void sift_down(tok_merge *h, size_t n, size_t i)
 {
     tok_merge x = h[i];
-    for (size_t c; (c = 2 * i + 1) < n; i = c) {
-        if (c + 1 < n && h[c + 1].key < h[c].key) c++;
+    for (size_t c; (c = 4 * i + 1) < n; i = c) {
+        size_t end = HY_MIN(c + 4, n);
+        for (size_t k = c + 1; k < end; k++)
+            if (h[k].key < h[c].key) c = k;
         if (x.key <= h[c].key) break;
         h[i] = h[c];
     }
@@ -336,15 +339,14 @@ static void sift_down(tok_merge *h, size_t n, size_t i)
 static void push(tok_work *w, int32_t left)
 {
     if (left < 0 || w->sym[left].next < 0) return;
-    int32_t l = w->sym[left].id, r = w->sym[w->sym[left].next].id;
-    const tok_pair *p = find_pair(&w->t->bpe, l, r);
+    const tok_pair *p = find_pair(&w->t->bpe, w->sym[left].id, w->sym[w->sym[left].next].id);
     if (!p) return;
     if (w->n_heap == w->cap_heap &&
         !tok_grow(w, (void **)&w->heap, &w->cap_heap, w->n_heap + 1, sizeof *w->heap))
         return;
-    tok_merge m = { (uint64_t)p->rank << 32 | (uint32_t)left, (uint32_t)r, (uint32_t)l };
+    tok_merge m = { (uint64_t)p->rank << 32 | (uint32_t)left, (uint32_t)(p - w->t->bpe.pair) };
     size_t i = w->n_heap++;
-    for (; i && w->heap[(i - 1) / 2].key > m.key; i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
+    for (; i && w->heap[(i - 1) / 4].key > m.key; i = (i - 1) / 4) w->heap[i] = w->heap[(i - 1) / 4];
     w->heap[i] = m;
 }
 
@@ -358,10 +360,10 @@ static void merge_heap(tok_work *w)
         if (w->n_heap) sift_down(w->heap, w->n_heap, 0);
         int32_t left = (int32_t)(uint32_t)m.key;
         const tok_sym *a = &w->sym[left];
-        if (!a->len || a->next < 0) continue;
-        if ((uint32_t)a->id != m.left_id || (uint32_t)w->sym[a->next].id != m.right_id) continue;
-        const tok_pair *p = find_pair(&w->t->bpe, a->id, w->sym[a->next].id);
-        if (!p) continue;
+        const tok_pair *p = &w->t->bpe.pair[m.pair];
+        if (!a->len || a->next < 0 || (uint32_t)a->id != p->left ||
+            (uint32_t)w->sym[a->next].id != p->right)
+            continue;           /* out of date: one of the two was merged since */
         join(w, left, p->id);
         push(w, w->sym[left].prev);
         push(w, left);
@@ -392,7 +394,7 @@ void tok_bpe_word(tok_work *w, const char *s, size_t n, hy_ids *out)
     const hy_tok *t = w->t;
     if (!n) return;
     if (t->bpe.ignore_merges) {
-        int32_t id = tok_vocab_find(&t->vocab, s, n);
+        int32_t id = tok_model_find(t, s, n);
         if (id >= 0) {
             tok_put(w, out, id);
             return;

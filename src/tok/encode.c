@@ -88,12 +88,13 @@ static bool stands_alone(const char *s, size_t n, size_t from, size_t to)
            (to == n || !tok_is_word(rune_at(s, n, to)));
 }
 
-/* The next added token in s[at..n): its place, spaces taken in as it asks. */
+/* The next added token from *scan on: its place, spaces taken in as it asks, but not before `at`.
+ * The search goes on behind the token itself: spaces that it took may be a token as well. */
 static const tok_added *next_added(const hy_tok *t, const tok_trie *trie, const char *s, size_t n,
-                                   size_t at, bool parse_special, size_t *from, size_t *to)
+                                   size_t at, size_t *scan, bool parse_special, size_t *from, size_t *to)
 {
     if (!trie->node) return NULL;
-    for (size_t i = at; i < n;) {
+    for (size_t i = *scan; i < n;) {
         size_t bytes = 0;
         int32_t k = tok_trie_longest(trie, s + i, n - i, &bytes);
         if (k < 0) {
@@ -105,8 +106,8 @@ static const tok_added *next_added(const hy_tok *t, const tok_trie *trie, const 
             i += bytes;         /* seen, but text: nothing else may match inside it */
             continue;
         }
-        *from = i;
-        *to = i + bytes;
+        *from = a->lstrip ? HY_MAX(i, at) : i;
+        *scan = *to = i + bytes;
         while (a->lstrip && *from > at && tok_is_space(rune_before(s, *from))) {
             --*from;
             while (*from > at && ((unsigned char)s[*from] & 0xC0) == 0x80) --*from;
@@ -114,6 +115,10 @@ static const tok_added *next_added(const hy_tok *t, const tok_trie *trie, const 
         while (a->rstrip && *to < n && tok_is_space(rune_at(s, n, *to))) {
             uint32_t c;
             *to += hy_utf8_next(s + *to, n - *to, &c);
+        }
+        if (*from >= *to) {     /* the token before took all of it */
+            i = *scan;
+            continue;
         }
         return a;
     }
@@ -135,7 +140,7 @@ static void encode_word(tok_work *w, const char *s, size_t n, hy_ids *out)
         tok_wordpiece_word(w, s, n, out);
         break;
     case TOK_M_WORDLEVEL: {
-        int32_t id = tok_vocab_find(&w->t->vocab, s, n);
+        int32_t id = tok_model_find(w->t, s, n);
         if (id < 0) id = w->t->unk;
         if (id >= 0) tok_put(w, out, id);
         break;
@@ -165,11 +170,12 @@ static void encode_fragment(tok_work *w, const char *s, size_t n, bool parse_spe
     hy_buf whole = w->a;        /* w->a is the scratch of the parts */
     w->a = (hy_buf){ 0 };
     bool at_start = w->at_start;
-    size_t at = 0, from, to;
-    while (at < whole.len && !w->failed) {
-        const tok_added *a = next_added(t, &t->added_norm, whole.data, whole.len, at, parse_special,
-                                        &from, &to);
-        if (!a) from = to = whole.len;
+    size_t at = 0, scan = 0, from, to;
+    while (scan < whole.len && !w->failed) {
+        const tok_added *a = next_added(t, &t->added_norm, whole.data, whole.len, at, &scan,
+                                        parse_special, &from, &to);
+        if (!a) scan = whole.len;
+        if (!a) from = to = whole.len > at ? whole.len : at;
         w->at_start = at_start && at == 0;
         if (from > at) {
             hy_buf_reset(&w->a);
@@ -178,7 +184,7 @@ static void encode_fragment(tok_work *w, const char *s, size_t n, bool parse_spe
             encode_plain(w, out);
         }
         if (a) tok_put(w, out, a->id);
-        at = to;
+        at = HY_MAX(at, to);
     }
     hy_buf_free(&whole);
 }
@@ -198,14 +204,15 @@ hy_status hy_tok_encode(const hy_tok *t, const char *text, size_t n, bool add_sp
         n = w.repaired.len;
     }
     for (size_t i = 0; add_special && i < t->first.n; i++) tok_put(&w, out, t->first.id[i]);
-    size_t at = 0, from, to;
-    while (at < n && !w.failed) {
-        const tok_added *a = next_added(t, &t->added_raw, text, n, at, parse_special, &from, &to);
-        if (!a) from = to = n;
+    size_t at = 0, scan = 0, from, to;
+    while (scan < n && !w.failed) {
+        const tok_added *a = next_added(t, &t->added_raw, text, n, at, &scan, parse_special, &from, &to);
+        if (!a) scan = n;
+        if (!a) from = to = n > at ? n : at;
         w.at_start = at == 0;
         if (from > at) encode_fragment(&w, text + at, from - at, parse_special, out);
         if (a) tok_put(&w, out, a->id);
-        at = to;
+        at = HY_MAX(at, to);
     }
     for (size_t i = 0; add_special && i < t->last.n; i++) tok_put(&w, out, t->last.id[i]);
     bool failed = w.failed;

@@ -50,7 +50,7 @@ static hy_status read_tokens(hy_tok *t, const hy_file *f, hy_err *err)
             return hy_fail(err, HY_E_FORMAT, "tokenizer.ggml.scores: item %" PRIu64 " is no number", i);
         if (type && !hy_meta_item_i64(type, i, &kind)) kind = TYPE_NORMAL;
         const hy_str *s = &tokens->strs[i];
-        HY_TRY(tok_vocab_put(t, (uint32_t)i, s->p, s->n, (float)x, flags_of(kind), err));
+        HY_TRY(tok_vocab_put(t, (uint32_t)i, s->p, s->n, x, flags_of(kind), err));
     }
     return HY_OK;
 }

@@ -30,7 +30,7 @@ static hy_status read_scored(hy_tok *t, const json_t *vocab, hy_err *err)
         if (!json_is_string(s) || !json_is_number(score) || isnan(json_number_value(score)))
             return hy_fail(err, HY_E_FORMAT, "model.vocab: item %zu is not a string and a score", i);
         HY_TRY(tok_vocab_put(t, (uint32_t)i, json_string_value(s), json_string_length(s),
-                             (float)json_number_value(score), 0, err));
+                             json_number_value(score), 0, err));
     }
     return HY_OK;
 }
@@ -162,7 +162,7 @@ static hy_status add_one(hy_tok *t, const json_t *j, json_int_t id, hy_err *err)
     bool special = tok_json_bool(j, "special", false);
     if (known < 0) {
         if ((uint32_t)id < t->vocab.n && t->vocab.str[id].p) return HY_OK; /* the place is taken */
-        HY_TRY(tok_vocab_put(t, (uint32_t)id, s, n, 0, 0, err));
+        HY_TRY(tok_vocab_put(t, (uint32_t)id, s, n, 0, TOK_ADDED_ONLY, err));
         known = (int32_t)id;
     }
     t->vocab.flags[known] |= special ? HY_TOK_CONTROL : HY_TOK_USER;

@@ -169,9 +169,7 @@ static void run_bytes(tok_work *w, const tok_pre *s)
         for (size_t i = 0; i < w->n_span && !w->failed; i++) {
             tok_span x = w->span[i];
             size_t from = w->b.len;
-            uint32_t c;
-            hy_utf8_next(w->a.data + x.from, x.to - x.from, &c);
-            if (!tok_is_space(c)) hy_buf_char(&w->b, ' ');
+            if (w->a.data[x.from] != ' ') hy_buf_char(&w->b, ' ');
             hy_buf_put(&w->b, w->a.data + x.from, x.to - x.from);
             tok_span_put(w, from, w->b.len);
         }

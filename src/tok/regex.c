@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define SPACES "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define WORDS "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
+/* Latin-1 has its own table in Oniguruma: the superscripts and fractions there are word characters */
+#define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
 static const struct { const char *from, *to; } property_names[] = {
     { "Letter", "L" }, { "Lowercase_Letter", "Ll" }, { "Uppercase_Letter", "Lu" },
@@ -31,6 +32,7 @@ static const char *const script_names[] = {
 typedef struct translator {
     const char *p, *end;
     hy_buf out;
+    hy_buf or_not;              /* \S, \W and \H of the class being read, as "|[^...]" */
     int depth;
     bool bad;
 } translator;
@@ -78,8 +80,13 @@ static void escape(translator *x, bool in_class)
     if (c == 's' || c == 'w' || c == 'h') {
         const char *set = c == 's' ? SPACES : c == 'w' ? WORDS : "0-9A-Fa-f";
         hy_buf_printf(&x->out, in_class ? "%s" : "[%s]", set);
-    } else if ((c == 'S' || c == 'W' || c == 'H') && !in_class) {
-        hy_buf_printf(&x->out, "[^%s]", c == 'S' ? SPACES : c == 'W' ? WORDS : "0-9A-Fa-f");
+    } else if (c == 'S' || c == 'W' || c == 'H') {
+        const char *set = c == 'S' ? SPACES : c == 'W' ? WORDS : "0-9A-Fa-f";
+        hy_buf_printf(in_class ? &x->or_not : &x->out, in_class ? "|[^%s]" : "[^%s]", set);
+    } else if ((c == 'b' || c == 'B') && !in_class) {
+        const char *in = c == 'b' ? "!" : "=", *out = c == 'b' ? "=" : "!";
+        hy_buf_printf(&x->out, "(?:(?<=[%s])(?%s[%s])|(?<![%s])(?%s[%s]))", WORDS, in, WORDS, WORDS, out,
+                      WORDS);
     } else if (c == 'p' || c == 'P') {
         property(x, c);
     } else if (c == 'u' && x->end - x->p >= 4) {
@@ -105,7 +112,10 @@ static void class_items(translator *x)
             escape(x, true);
         } else if (c == '[' && x->p < x->end && *x->p == ':') {
             const char *close = memmem(x->p, (size_t)(x->end - x->p), ":]", 2);
-            if (close) {
+            if (close && close - x->p == 6 && !memcmp(x->p, ":punct", 6)) {
+                hy_buf_str(&x->out, "\\p{P}\\p{S}");
+                x->p = close + 2;
+            } else if (close) {
                 hy_buf_put(&x->out, x->p - 1, (size_t)(close + 2 - (x->p - 1)));
                 x->p = close + 2;
             } else {
@@ -125,39 +135,59 @@ static void class_items(translator *x)
     }
 }
 
+/* Reads items up to ] or && and appends an expression for one character in (or not in) the set. */
+static void class_part(translator *x, bool negated, hy_buf *to)
+{
+    hy_buf outer = x->out, outer_not = x->or_not;
+    x->out = x->or_not = (hy_buf){ 0 };
+    class_items(x);
+    hy_buf items = x->out, or_not = x->or_not;
+    x->out = outer;
+    x->or_not = outer_not;
+    if (!items.len && !or_not.len) x->bad = true;
+    if (negated && or_not.len) hy_buf_printf(to, "(?!%s)", or_not.data + 1);
+    if (!negated && or_not.len) hy_buf_str(to, "(?:");
+    if (items.len) {
+        hy_buf_str(to, negated ? "[^" : "[");
+        hy_buf_put(to, items.data, items.len);
+        hy_buf_char(to, ']');
+    } else {
+        hy_buf_str(to, negated ? "(?s:.)" : "(?!)");
+    }
+    if (!negated && or_not.len) hy_buf_printf(to, "%s)", or_not.data);
+    to->failed |= items.failed | or_not.failed;
+    hy_buf_free(&items);
+    hy_buf_free(&or_not);
+}
+
 /* [A&&B&&[^C]] becomes (?:(?=[B])(?=[^C])[A]); p stands after the bracket. */
 static void class_set(translator *x)
 {
+    hy_buf main = { 0 }, ahead = { 0 };
     bool negated = x->p < x->end && *x->p == '^';
     if (negated) x->p++;
-    hy_buf outer = x->out;
-    x->out = (hy_buf){ 0 };
-    class_items(x);
-    hy_buf main = x->out;
-    hy_buf ahead = { 0 };
+    class_part(x, negated, &main);
     while (x->p < x->end && *x->p == '&' && !x->bad) {
         x->p += 2;
-        x->out = (hy_buf){ 0 };
-        bool not_in = false, bracket = x->p < x->end && *x->p == '[';
+        bool bracket = x->p < x->end && *x->p == '[';
         if (bracket) x->p++;
-        if (bracket && x->p < x->end && *x->p == '^') {
-            not_in = true;
-            x->p++;
-        }
-        class_items(x);
+        bool not_in = bracket && x->p < x->end && *x->p == '^';
+        if (not_in) x->p++;
+        hy_buf_str(&ahead, "(?=");
+        class_part(x, not_in, &ahead);
+        hy_buf_char(&ahead, ')');
         if (bracket && x->p < x->end && *x->p == ']') x->p++;
-        hy_buf_printf(&ahead, "(?=[%s%s])", not_in ? "^" : "", x->out.data ? x->out.data : "");
-        outer.failed |= x->out.failed;
-        hy_buf_free(&x->out);
     }
-    x->out = outer;
-    if (x->p < x->end && *x->p == ']') x->p++;
     x->bad |= negated && ahead.len;
-    if (ahead.len) hy_buf_printf(&x->out, "(?:%s", ahead.data);
-    hy_buf_str(&x->out, negated ? "[^" : "[");
+    if (x->p < x->end && *x->p == ']')
+        x->p++;
+    else
+        x->bad = true;
+    bool bare = !ahead.len && main.len && main.data[0] == '['; /* the matcher is faster without groups */
+    if (!bare) hy_buf_str(&x->out, "(?:");
+    hy_buf_put(&x->out, ahead.data, ahead.len);
     hy_buf_put(&x->out, main.data, main.len);
-    hy_buf_char(&x->out, ']');
-    if (ahead.len) hy_buf_char(&x->out, ')');
+    if (!bare) hy_buf_char(&x->out, ')');
     x->out.failed |= main.failed | ahead.failed;
     hy_buf_free(&main);
     hy_buf_free(&ahead);
@@ -274,7 +304,7 @@ static bool is_nd(const char *s, size_t n, size_t *bytes)
     uint32_t c;
     *bytes = hy_utf8_next(s, n, &c);
     if (c < 0x80) return c >= '0' && c <= '9';
-    return tok_is_numeric(c) && tok_is_word(c);
+    return tok_is_digit(c);
 }
 
 /* Next run of decimal digits from `at`; its end and its number of digits. A run that was counted
@@ -323,7 +353,7 @@ static bool find_digits(tok_work *w, bool word, const char *s, size_t n, size_t 
         if (word) {
             uint32_t c = ' ';
             if (end < n) hy_utf8_next(s + end, n - end, &c);
-            if (!tok_is_word(c)) {
+            if (!tok_is_word(c) || c == 0x200C || c == 0x200D) { /* Oniguruma's \w has no joiners */
                 *from = at;
                 *to = skip_digits(s, n, at, lead ? lead : 3);
                 return true;

@@ -13,6 +13,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#define TOK_ADDED_ONLY 0x80 /* a flag beside hy_tok_flags: the model itself does not know the token */
 #define TOK_ID_MAX 0x3FFFFF /* ids above are refused: no vocabulary comes near 4 million */
 
 typedef struct tok_str {
@@ -30,7 +31,7 @@ typedef struct tok_vocab {
     uint32_t n;                 /* ids 0 .. n - 1; unused ids have str.p == NULL */
     uint32_t cap;
     tok_str *str;
-    float *score;
+    double *score;
     uint8_t *flags;             /* hy_tok_flags */
     uint32_t *slot;             /* open addressing: id + 1, 0 is free */
     uint32_t n_slot;            /* a power of two */
@@ -39,7 +40,7 @@ typedef struct tok_vocab {
 
 hy_status tok_vocab_reserve(tok_vocab *v, uint32_t n, hy_err *err);
 /* Puts the string at this id, growing the vocabulary; the first id of a string is the one found. */
-hy_status tok_vocab_put(hy_tok *t, uint32_t id, const char *s, size_t n, float score, uint8_t flags,
+hy_status tok_vocab_put(hy_tok *t, uint32_t id, const char *s, size_t n, double score, uint8_t flags,
                         hy_err *err);
 int32_t tok_vocab_find(const tok_vocab *v, const char *s, size_t n);
 void tok_vocab_free(tok_vocab *v);
@@ -232,7 +233,7 @@ typedef struct tok_sym {
 
 typedef struct tok_merge {
     uint64_t key;               /* rank << 32 | left symbol */
-    uint32_t right_id, left_id;
+    uint32_t pair;              /* its place in the table */
 } tok_merge;
 
 typedef struct tok_work {
@@ -277,6 +278,9 @@ int tok_bytes_unmap(uint32_t rune);
 void tok_bpe_word(tok_work *w, const char *s, size_t n, hy_ids *out);
 void tok_unigram_word(tok_work *w, const char *s, size_t n, hy_ids *out);
 void tok_wordpiece_word(tok_work *w, const char *s, size_t n, hy_ids *out);
+/* The model's token for a whole word, or -1: never one that stands only in the list of added tokens,
+ * nor (GGUF, where that list is lost) a control token, which must not come out of plain text. */
+int32_t tok_model_find(const hy_tok *t, const char *s, size_t n);
 void tok_put(tok_work *w, hy_ids *out, int32_t id);
 /* Ids of the bytes when all have one; else false and nothing is put. */
 bool tok_put_bytes(tok_work *w, const char *s, size_t n, hy_ids *out);
@@ -290,7 +294,8 @@ bool tok_is_mark(uint32_t c);    /* M */
 bool tok_is_mn(uint32_t c);      /* Mn */
 bool tok_is_other(uint32_t c);   /* C */
 bool tok_is_letter(uint32_t c);  /* L */
-bool tok_is_word(uint32_t c);    /* \w */
+bool tok_is_word(uint32_t c);    /* \w of UTS #18, joiners included */
+bool tok_is_digit(uint32_t c);   /* Nd */
 bool tok_is_cjk(uint32_t c);
 /* Appends the normal form; bytes must be valid UTF-8. */
 void tok_normal_form(tok_work *w, const char *s, size_t n, tok_norm_kind form, hy_buf *out);

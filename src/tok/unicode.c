@@ -55,11 +55,20 @@ bool tok_is_letter(uint32_t c)
     return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
 }
 
+/* UTS #18, annex C: Alphabetic, M, Nd, Pc, Join_Control. Alphabetic is L, Nl, marks and the circled
+ * and squared letters. */
 bool tok_is_word(uint32_t c)
 {
     utf8proc_category_t k = category(c);
     return tok_is_letter(c) || tok_is_mark(c) || k == UTF8PROC_CATEGORY_ND ||
-           k == UTF8PROC_CATEGORY_PC;
+           k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_PC || c == 0x200C || c == 0x200D ||
+           (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+           (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+}
+
+bool tok_is_digit(uint32_t c)
+{
+    return category(c) == UTF8PROC_CATEGORY_ND;
 }
 
 /* The ranges that BERT calls Chinese, as the tokenizers library has them. */

@@ -55,6 +55,12 @@ static double score_of(const hy_tok *t, int32_t id, size_t bytes)
     return t->vocab.score[id];
 }
 
+/* SentencePiece adds in single precision, tokenizers in double: it decides ties. */
+static double add(const hy_tok *t, double a, double b)
+{
+    return t->sp_unigram ? (double)((float)a + (float)b) : a + b;
+}
+
 static bool reserve(tok_work *w, size_t n)
 {
     size_t cap = w->cap_best, cap_back = cap, cap_id = cap;
@@ -80,14 +86,14 @@ static void viterbi(tok_work *w, const char *s, size_t n)
             if (!node) break;
             int32_t id = t->trie.node[node].id;
             if (id < 0) continue;
-            double x = w->best[at] + score_of(t, id, i + 1 - at);
+            double x = add(t, w->best[at], score_of(t, id, i + 1 - at));
             has_one |= i + 1 - at == one;
             if (w->back[i + 1] != UINT32_MAX && !(x > w->best[i + 1])) continue;
             w->best[i + 1] = x;
             w->back[i + 1] = (uint32_t)at;
             w->back_id[i + 1] = id;
         }
-        double x = w->best[at] + t->unk_score;
+        double x = add(t, w->best[at], t->unk_score);
         if (!has_one && (w->back[at + one] == UINT32_MAX || x > w->best[at + one])) {
             w->best[at + one] = x;
             w->back[at + one] = (uint32_t)at;

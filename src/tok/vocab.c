@@ -46,7 +46,7 @@ hy_status tok_vocab_reserve(tok_vocab *v, uint32_t n, hy_err *err)
     while (cap < n) cap = cap > TOK_ID_MAX ? n : cap * 2;
     tok_str *str = hy_realloc_array(v->str, cap, sizeof *str);
     if (str) v->str = str;
-    float *score = str ? hy_realloc_array(v->score, cap, sizeof *score) : NULL;
+    double *score = str ? hy_realloc_array(v->score, cap, sizeof *score) : NULL;
     if (score) v->score = score;
     uint8_t *flags = score ? hy_realloc_array(v->flags, cap, sizeof *flags) : NULL;
     if (!flags) return hy_fail_memory(err, "vocabulary", (uint64_t)cap * sizeof *str);
@@ -55,7 +55,7 @@ hy_status tok_vocab_reserve(tok_vocab *v, uint32_t n, hy_err *err)
     return HY_OK;
 }
 
-hy_status tok_vocab_put(hy_tok *t, uint32_t id, const char *s, size_t n, float score, uint8_t flags,
+hy_status tok_vocab_put(hy_tok *t, uint32_t id, const char *s, size_t n, double score, uint8_t flags,
                         hy_err *err)
 {
     tok_vocab *v = &t->vocab;
@@ -107,6 +107,14 @@ void tok_vocab_free(tok_vocab *v)
     *v = (tok_vocab){ 0 };
 }
 
+int32_t tok_model_find(const hy_tok *t, const char *s, size_t n)
+{
+    int32_t id = tok_vocab_find(&t->vocab, s, n);
+    if (id < 0) return -1;
+    uint8_t hidden = t->from_json ? TOK_ADDED_ONLY : HY_TOK_CONTROL;
+    return t->vocab.flags[id] & hidden ? -1 : id;
+}
+
 int32_t hy_tok_find(const hy_tok *t, const char *s, size_t n)
 {
     return tok_vocab_find(&t->vocab, s, n);
@@ -119,7 +127,7 @@ uint32_t hy_tok_n_vocab(const hy_tok *t)
 
 uint32_t hy_tok_flags_of(const hy_tok *t, int32_t id)
 {
-    return id >= 0 && (uint32_t)id < t->vocab.n ? t->vocab.flags[id] : 0;
+    return id >= 0 && (uint32_t)id < t->vocab.n ? t->vocab.flags[id] & ~TOK_ADDED_ONLY : 0;
 }
 
 const char *hy_tok_kind(const hy_tok *t)
