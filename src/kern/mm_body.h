@@ -2,6 +2,7 @@
  * operations below, then includes this once; so all of them sum in the same order.
  *
  *   MM_P          rows a panel = lanes of a VF
+ *   MM_FEW        up to so many tokens decode again for every four, from L1 or L2
  *   MM_TILE       tokens a register tile; MM_TILE_F the same for F32 activations (times MM_NP panels)
  *   VI, VF        P 32-bit lanes of integers (or 4 * P bytes), of floats
  *   v_load v_store v_and v_or v_sll v_srl (any lane of 16 or 32 bits: results are masked) v_set8
@@ -232,10 +233,6 @@ HY_INLINE void tiles(hy_qtype t, const dec *w, uint32_t n_group, uint64_t g0, co
 {
     for (; n >= MM_TILE; n -= MM_TILE, x += MM_TILE, acc += MM_TILE * MM_P)
         tile(t, w, n_group, g0, x, acc, MM_TILE);
-    if (MM_TILE > 8 && n >= 8) {
-        tile(t, w, n_group, g0, x, acc, 8);
-        n -= 8, x += 8, acc += 8 * MM_P;
-    }
     if (MM_TILE > 4 && n >= 4) {
         tile(t, w, n_group, g0, x, acc, 4);
         n -= 4, x += 4, acc += 4 * MM_P;
@@ -274,16 +271,17 @@ HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run
 
 HY_INLINE void mm_q8(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run)
 {
-    if (m->n_tok > 4) {
+    if (m->n_tok > MM_FEW) {
         many(t, m, decode, run);
         return;
     }
     for (uint64_t i = m->panel_first; i < m->panel_last; i++) {
-        switch (m->n_tok) {
-        case 1: few(t, m, i, 0, 1); break;
-        case 2: few(t, m, i, 0, 2); break;
-        case 3: few(t, m, i, 0, 3); break;
-        case 4: few(t, m, i, 0, 4); break;
+        uint32_t t0 = 0;
+        for (; t0 + 4 <= m->n_tok; t0 += 4) few(t, m, i, t0, 4);
+        switch (m->n_tok - t0) {
+        case 1: few(t, m, i, t0, 1); break;
+        case 2: few(t, m, i, t0, 2); break;
+        case 3: few(t, m, i, t0, 3); break;
         default: break;
         }
     }

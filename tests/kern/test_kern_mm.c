@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 static uint64_t n_passed, n_failed;
 static uint64_t rng_state = 1;
@@ -452,26 +453,33 @@ static void check_split(hy_qtype t)
 
 /* ---- bench ----------------------------------------------------------------------------------- */
 
-/* Best of a few passes, in seconds. */
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Best of a few passes, in seconds of this thread: neighbours cost caches, not time. */
 static double time_mm(hy_mm_fn *fn, const hy_mm *m)
 {
     double best = 1e9;
-    for (int i = 0; i < 4; i++) {
-        uint64_t t0 = hy_now_ns();
+    for (int i = 0; i < 12; i++) {
+        double t0 = cpu_seconds();
         fn(m);
-        best = HY_MIN(best, (double)(hy_now_ns() - t0) * 1e-9);
+        best = HY_MIN(best, cpu_seconds() - t0);
     }
     return best;
 }
 
-static void bench(hy_qtype t, const table *tb, bool q8, uint64_t k)
+static void bench(hy_qtype t, const table *tb, bool q8, uint64_t k, uint64_t kib)
 {
     hy_mm_fn *fn = q8 ? tb->k.mm_q8[t] : tb->k.mm_f32[t];
     if (!fn) return;
     static const uint32_t n_toks[] = {1, 2, 4, 8, 128};
     uint64_t row_bytes;
     if (!hy_quant_row_bytes(t, k, &row_bytes)) return;
-    uint64_t n_row = HY_ROUND_UP((64ull << 20) / row_bytes, 64);
+    uint64_t n_row = HY_ROUND_UP(kib * 1024 / row_bytes, 64);
     hy_panels w;
     if (!hy_panels_shape(&w, t, tb->k.panel, n_row, k)) return;
     uint8_t *src = must(hy_alloc(16 * row_bytes)), *data = must(hy_alloc_big(w.n_panel * w.panel_bytes));
@@ -506,7 +514,7 @@ static void bench(hy_qtype t, const table *tb, bool q8, uint64_t k)
     hy_free_big(data, w.n_panel * w.panel_bytes);
 }
 
-/* --bench [isa [type [k]]] */
+/* --bench [isa [type [k [KiB of weights]]]]: "all" for any */
 static void bench_all(int argc, char **argv)
 {
     for (uint32_t i = 0; i < n_table; i++) {
@@ -515,7 +523,9 @@ static void bench_all(int argc, char **argv)
         for (int q8 = 1; q8 >= 0; q8--)
             for (int t = 0; t < HY_Q_COUNT; t++)
                 if (argc <= 3 || !strcmp(argv[3], "all") || !strcmp(argv[3], hy_quant(t)->name))
-                    bench((hy_qtype)t, &tables[i], q8, argc > 4 ? strtoull(argv[4], NULL, 10) : 2048);
+                    bench((hy_qtype)t, &tables[i], q8,
+                          argc > 4 ? strtoull(argv[4], NULL, 10) : 2048,
+                          argc > 5 ? strtoull(argv[5], NULL, 10) : 64 * 1024);
     }
 }
 

@@ -10,6 +10,7 @@
 
 #define MM_P 8
 #define MM_TILE 4
+#define MM_FEW 8
 #define MM_TILE_F 2
 #define MM_NP 4
 #define MM_AHEAD 1024

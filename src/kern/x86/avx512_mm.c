@@ -6,7 +6,8 @@
 #include "kern/x86/intrin512.h"
 
 #define MM_P 16
-#define MM_TILE 16
+#define MM_TILE 8
+#define MM_FEW 8
 #define MM_TILE_F 4
 #define MM_NP 4
 #define MM_AHEAD 1024
