@@ -61,7 +61,8 @@ static void drive_over(drive *d, hy_model *m, const drive_opts *o)
         DRIVE_OK(hy_page_table_init(d->kv, &d->t[i], n_ctx, err));
 }
 
-static hy_status drive_load(hy_model **out, const char *path, const char *isa, hy_err *err)
+/* quantise: -1, or what float matrices become. */
+static hy_status drive_load(hy_model **out, const char *path, const char *isa, int quantise, hy_err *err)
 {
     hy_kernels k;
     HY_TRY(hy_kern_fill(&k, hy_cpu_features(), isa, err));
@@ -69,7 +70,7 @@ static hy_status drive_load(hy_model **out, const char *path, const char *isa, h
     HY_TRY(hy_file_open(&f, path, err));
     hy_team *team = NULL;
     hy_status st = hy_team_open(&team, 2, false, err);
-    hy_load_opts lo = { .kern = &k, .team = team, .quantise = -1 };
+    hy_load_opts lo = { .kern = &k, .team = team, .quantise = quantise };
     if (st == HY_OK) st = hy_model_load(out, f, &lo, err);
     hy_team_close(team);
     hy_file_close(f);

@@ -17,6 +17,7 @@ typedef struct bounds {
     float diff;                /* largest |logit - reference| */
     double kl;                 /* mean over positions */
     bool act_f32;
+    int quantise;              /* -1: as in the file */
 } bounds;
 
 typedef struct form {          /* one file of one model, run in one way */
@@ -143,7 +144,7 @@ static uint32_t run_form(const char *dir, const char *file, const json_t *cases,
     snprintf(path, sizeof path, "%s/%s", dir, file);
     hy_model *m = NULL;
     hy_err err = { 0 };
-    if (drive_load(&m, path, NULL, &err) != HY_OK) {
+    if (drive_load(&m, path, NULL, b.quantise, &err) != HY_OK) {
         print_error("%s: %s\n", path, err.msg);
         return 1;
     }
@@ -173,8 +174,8 @@ static uint32_t run_file(const char *dir, const char *file, const json_t *cases)
     char path[600];
     snprintf(path, sizeof path, "%s/%s", dir, file);
     if (!hy_is_file(path) && !hy_is_dir(path)) return 0; /* a subset has not all forms */
-    uint32_t n_bad = run_form(dir, file, cases, (bounds){ 1e-3f, 1e-6, !is_float_file(file) });
-    if (!is_float_file(file)) n_bad += run_form(dir, file, cases, (bounds){ 0.6f, 5e-3, false });
+    uint32_t n_bad = run_form(dir, file, cases, (bounds){ 1e-3f, 1e-6, !is_float_file(file), -1 });
+    if (!is_float_file(file)) n_bad += run_form(dir, file, cases, (bounds){ 0.6f, 5e-3, false, -1 });
     return n_bad;
 }
 
