@@ -167,8 +167,9 @@ typedef struct hy_kernels {
 } hy_kernels;
 
 /* Fills the table for the features in `cpu`: scalar first, then each ISA that fits overwrites what it
- * does better. isa: NULL or "auto" for the best proven one, or a name; a name this machine cannot run
- * gives HY_E_UNSUPPORTED listing those it can. HAYATE_ISA is read by the caller (engine). */
+ * does better. isa: NULL or "auto" for the best, or a name; a name this machine cannot run gives
+ * HY_E_UNSUPPORTED listing those it can. "auto" takes an ISA that no hardware has proven yet
+ * (docs/isa.md) only when it passes hy_kern_selftest. HAYATE_ISA is read by the caller (engine). */
 hy_status hy_kern_fill(hy_kernels *k, uint64_t cpu, const char *isa, hy_err *err);
 /* Names this machine can run, best last; returns the count. */
 uint32_t hy_kern_isas(uint64_t cpu, const char *out[8]);
