@@ -12,10 +12,7 @@ void hy_kern_fill_scalar(hy_kernels *k, uint32_t panel)
     hy_vec_fill_scalar(k, 0);
 }
 
-static bool runs(const hy_kern_isa *isa, uint64_t cpu)
-{
-    return (cpu & isa->need) == isa->need;
-}
+static bool runs(const hy_kern_isa *isa, uint64_t cpu) { return (cpu & isa->need) == isa->need; }
 
 static void fill(hy_kernels *k, const hy_kern_isa *isa, uint64_t cpu)
 {
@@ -31,7 +28,8 @@ uint32_t hy_kern_isas(uint64_t cpu, const char *out[8])
     return n;
 }
 
-/* The last entry that runs here; one that no hardware has proven yet must first pass the self-test. */
+/* The last entry that runs here; one that no hardware has proven yet must first pass the self-test.
+ */
 static void fill_best(hy_kernels *k, uint64_t cpu)
 {
     for (uint32_t i = hy_kern_isa_count; i-- > 0;) {
@@ -63,5 +61,6 @@ hy_status hy_kern_fill(hy_kernels *k, uint64_t cpu, const char *name, hy_err *er
     uint32_t n = hy_kern_isas(cpu, can);
     for (uint32_t i = 0; i < n && len < sizeof(names); i++)
         len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "", can[i]);
-    return hy_fail(err, HY_E_UNSUPPORTED, "ISA \"%.40s\": this machine can run: auto, %s", name, names);
+    return hy_fail(err, HY_E_UNSUPPORTED, "ISA \"%.40s\": this machine can run: auto, %s", name,
+                   names);
 }

@@ -1,6 +1,6 @@
-/* The hooks that make up an ISA's part of the table: matmul (mm) and everything else (vec). Each sets
- * the entries it does better than what is there and nothing else; the features are checked by the
- * caller (fill_x86.c, fill_arm.c). */
+/* The hooks that make up an ISA's part of the table: matmul (mm) and everything else (vec). Each
+ * sets the entries it does better than what is there and nothing else; the features are checked by
+ * the caller (fill_x86.c, fill_arm.c). */
 #ifndef HY_KERN_FILL_H
 #define HY_KERN_FILL_H
 
@@ -23,9 +23,9 @@ void hy_vec_fill_i8mm(hy_kernels *k, uint64_t cpu);
 /* One ISA of this build, worst first in hy_kern_isa_list. */
 typedef struct hy_kern_isa {
     const char *name;
-    uint32_t panel;            /* rows a panel of the weights its matmul reads */
-    bool proven;               /* has run the kernel tests on hardware (docs/isa.md) */
-    uint64_t need;             /* HY_CPU_* bits, all of them */
+    uint32_t panel; /* rows a panel of the weights its matmul reads */
+    bool proven;    /* has run the kernel tests on hardware (docs/isa.md) */
+    uint64_t need;  /* HY_CPU_* bits, all of them */
     void (*fill)(hy_kernels *k, uint64_t cpu);
 } hy_kern_isa;
 extern const hy_kern_isa hy_kern_isa_list[];

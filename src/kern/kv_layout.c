@@ -13,9 +13,9 @@
 static const struct {
     const char *name, *alias;
 } names[HY_KV_TYPE_COUNT] = {
-    [HY_KV_F32] = { "f32", "float32" }, [HY_KV_F16] = { "f16", "float16" },
-    [HY_KV_BF16] = { "bf16", "bfloat16" }, [HY_KV_Q8] = { "q8", "q8_0" },
-    [HY_KV_Q4] = { "q4", "q4_0" },
+    [HY_KV_F32] = {"f32", "float32"},    [HY_KV_F16] = {"f16", "float16"},
+    [HY_KV_BF16] = {"bf16", "bfloat16"}, [HY_KV_Q8] = {"q8", "q8_0"},
+    [HY_KV_Q4] = {"q4", "q4_0"},
 };
 
 static uint64_t page_bytes(hy_kv_type t, uint32_t d)
@@ -25,15 +25,9 @@ static uint64_t page_bytes(hy_kv_type t, uint32_t d)
                        (uint64_t)HY_ALIGN);
 }
 
-uint64_t hy_kv_k_bytes(hy_kv_type t, uint32_t d_k)
-{
-    return page_bytes(t, d_k);
-}
+uint64_t hy_kv_k_bytes(hy_kv_type t, uint32_t d_k) { return page_bytes(t, d_k); }
 
-uint64_t hy_kv_v_bytes(hy_kv_type t, uint32_t d_v)
-{
-    return page_bytes(t, d_v);
-}
+uint64_t hy_kv_v_bytes(hy_kv_type t, uint32_t d_v) { return page_bytes(t, d_v); }
 
 bool hy_kv_type_from_name(const char *name, hy_kv_type *out)
 {

@@ -10,10 +10,14 @@
 HY_INLINE uint64_t hy_kv_code_bytes(hy_kv_type t, uint32_t n)
 {
     switch (t) {
-    case HY_KV_F32: return (uint64_t)n * 4;
-    case HY_KV_Q8: return n;
-    case HY_KV_Q4: return n / 2;
-    default: return (uint64_t)n * 2;
+    case HY_KV_F32:
+        return (uint64_t)n * 4;
+    case HY_KV_Q8:
+        return n;
+    case HY_KV_Q4:
+        return n / 2;
+    default:
+        return (uint64_t)n * 2;
     }
 }
 

@@ -1,13 +1,14 @@
-/* The start-up check of an ISA: every entry of a table against the scalar one, bit for bit, on a few
- * vectors. tests/kern does the same at length; this one guards machines those tests never saw. */
+/* The start-up check of an ISA: every entry of a table against the scalar one, bit for bit, on a
+ * few vectors. tests/kern does the same at length; this one guards machines those tests never saw.
+ */
 #include "kern/kern.h"
 #include <stdio.h>
 
-#define N 77                   /* 4 whole vectors of 16 and a tail */
-#define N_TOK 5
-#define MM_K 512
-#define ATT_Q 7
-#define ATT_D 96
+#define N        77 /* 4 whole vectors of 16 and a tail */
+#define N_TOK    5
+#define MM_K     512
+#define ATT_Q    7
+#define ATT_D    96
 #define PAGE_MAX (HY_ATT_TILE * ATT_D * 4)
 
 typedef struct selftest {
@@ -108,9 +109,19 @@ static bool check_att(selftest *t, att_bufs *b, hy_kv_type type, uint32_t n_q, u
 {
     int32_t pos[ATT_Q];
     memset(b, 0, sizeof(*b));
-    hy_att a = { .type = type, .d_k = ATT_D, .d_v = ATT_D, .n_q = n_q, .q = b->q, .q_stride = ATT_D,
-                 .q_pos = pos, .pos0 = HY_ATT_TILE, .n_key = 61, .scale = 0.2f, .window = window,
-                 .softcap = window ? 30.0f : 0.0f, .work = b->work };
+    hy_att a = {.type = type,
+                .d_k = ATT_D,
+                .d_v = ATT_D,
+                .n_q = n_q,
+                .q = b->q,
+                .q_stride = ATT_D,
+                .q_pos = pos,
+                .pos0 = HY_ATT_TILE,
+                .n_key = 61,
+                .scale = 0.2f,
+                .window = window,
+                .softcap = window ? 30.0f : 0.0f,
+                .work = b->work};
     uint64_t k_bytes = hy_kv_k_bytes(type, ATT_D), v_bytes = hy_kv_v_bytes(type, ATT_D);
     float row[ATT_D];
     for (uint32_t j = 0; j < a.n_key; j++) {
@@ -122,7 +133,8 @@ static bool check_att(selftest *t, att_bufs *b, hy_kv_type type, uint32_t n_q, u
         t->ref.kv_put_v(type, b->v0 + page * v_bytes, ATT_D, j % HY_PAGE_TOK, row);
         t->k->kv_put_v(type, b->v1 + page * v_bytes, ATT_D, j % HY_PAGE_TOK, row);
     }
-    if (!same(t, "kv_put_k", b->k0, b->k1, PAGE_MAX) || !same(t, "kv_put_v", b->v0, b->v1, PAGE_MAX))
+    if (!same(t, "kv_put_k", b->k0, b->k1, PAGE_MAX) ||
+        !same(t, "kv_put_v", b->v0, b->v1, PAGE_MAX))
         return false;
     for (uint32_t i = 0; i < HY_ATT_TILE / HY_PAGE_TOK; i++) {
         a.k_page[i] = b->k0 + i * k_bytes;
@@ -134,10 +146,11 @@ static bool check_att(selftest *t, att_bufs *b, hy_kv_type type, uint32_t n_q, u
     t->ref.att[type](&a);
     a.m = b->m1, a.l = b->l1, a.o = b->o1;
     t->k->att[type](&a);
-    if (!same(t, "att", b->m0, b->m1, sizeof(b->m0)) || !same(t, "att", b->l0, b->l1, sizeof(b->l0)) ||
+    if (!same(t, "att", b->m0, b->m1, sizeof(b->m0)) ||
+        !same(t, "att", b->l0, b->l1, sizeof(b->l0)) ||
         !same(t, "att", b->o0, b->o1, sizeof(b->o0)))
         return false;
-    float m[2] = { 1, 1 }, l[2] = { 2, 2 };
+    float m[2] = {1, 1}, l[2] = {2, 2};
     noise(t, b->o0, ATT_D, 1);
     memcpy(b->o1, b->o0, sizeof(row));
     t->ref.att_fold(&m[0], &l[0], b->o0, b->m0[0], b->l0[0], b->q, ATT_D);
@@ -179,8 +192,13 @@ static bool check_mm(selftest *t, mm_bufs *b, hy_qtype type)
                     b->sum + i * MM_K / 16);
     bool ok = true;
     for (uint32_t n = 1; ok && n <= N_TOK; n++) {
-        hy_mm m = { .w = &w, .panel_last = w.n_panel, .n_tok = n, .x = b->x, .x_stride = MM_K,
-                    .x8 = { b->q, b->d, b->sum, MM_K }, .y_stride = n_row };
+        hy_mm m = {.w = &w,
+                   .panel_last = w.n_panel,
+                   .n_tok = n,
+                   .x = b->x,
+                   .x_stride = MM_K,
+                   .x8 = {b->q, b->d, b->sum, MM_K},
+                   .y_stride = n_row};
         for (int int8 = 0; ok && int8 < 2; int8++) {
             hy_mm_fn *f0 = int8 ? t->ref.mm_q8[type] : t->ref.mm_f32[type];
             hy_mm_fn *f1 = int8 ? t->k->mm_q8[type] : t->k->mm_f32[type];
@@ -200,7 +218,7 @@ static bool check_mm(selftest *t, mm_bufs *b, hy_qtype type)
 
 bool hy_kern_selftest(const hy_kernels *k, char *msg, size_t n)
 {
-    selftest t = { .k = k, .msg = msg, .msg_n = n };
+    selftest t = {.k = k, .msg = msg, .msg_n = n};
     hy_kern_fill_scalar(&t.ref, k->panel);
     if (n) msg[0] = 0;
     if (!check_rows(&t) || !check_reductions(&t)) return false;

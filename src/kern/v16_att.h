@@ -1,20 +1,20 @@
-/* The body of an ISA's <isa>_att.c: kern/scalar/att.c for several query rows at a time. Included after
- * that ISA's v16_*.h.
+/* The body of an ISA's <isa>_att.c: kern/scalar/att.c for several query rows at a time. Included
+ * after that ISA's v16_*.h.
  *
- * Query rows that share a KV head are taken in groups of 1, 2, 4 or V16_Q_MAX: a vector of K (16 tokens
- * of one d) or V (16 d of one token) is loaded and widened once for the group. Small groups take
- * several pages (K) or several vectors of d (V) at once instead, to keep the fma units' pipes full.
- * Sums never mix lanes, so a row's bits do not depend on its group. Everything here is inlined with
- * constant `type`, `nq`, `nv`, so that the arrays of sums become registers. */
+ * Query rows that share a KV head are taken in groups of 1, 2, 4 or V16_Q_MAX: a vector of K (16
+ * tokens of one d) or V (16 d of one token) is loaded and widened once for the group. Small groups
+ * take several pages (K) or several vectors of d (V) at once instead, to keep the fma units' pipes
+ * full. Sums never mix lanes, so a row's bits do not depend on its group. Everything here is
+ * inlined with constant `type`, `nq`, `nv`, so that the arrays of sums become registers. */
 #include "kern/kv_layout.h"
 #include "kern/v16_math.h"
 
 #define V16_CAT2(a, b) a##_##b
-#define V16_CAT(a, b) V16_CAT2(a, b)
+#define V16_CAT(a, b)  V16_CAT2(a, b)
 
 #define N_PAGE (HY_ATT_TILE / HY_PAGE_TOK)
 
-typedef struct group {         /* rows i0 .. i0 + nq of the stack */
+typedef struct group { /* rows i0 .. i0 + nq of the stack */
     const hy_att *a;
     uint32_t i0;
     uint32_t lo[V16_Q_MAX], hi[V16_Q_MAX];
@@ -23,10 +23,14 @@ typedef struct group {         /* rows i0 .. i0 + nq of the stack */
 HY_INLINE v16 load_codes(hy_kv_type t, const uint8_t *p)
 {
     switch (t) {
-    case HY_KV_F32: return v_load((const float *)(const void *)p);
-    case HY_KV_F16: return v_load_f16(p);
-    case HY_KV_BF16: return v_load_bf16(p);
-    default: return v_load_i8(p);
+    case HY_KV_F32:
+        return v_load((const float *)(const void *)p);
+    case HY_KV_F16:
+        return v_load_f16(p);
+    case HY_KV_BF16:
+        return v_load_bf16(p);
+    default:
+        return v_load_i8(p);
     }
 }
 
@@ -35,7 +39,7 @@ HY_INLINE float *score(const group *g, uint32_t i, uint32_t j)
     return g->a->work + (size_t)(g->i0 + i) * HY_ATT_TILE + j;
 }
 
-/* ---- q . k ------------------------------------------------------------------------------------ */
+/* ---- q . k --------------------------------------------------------------------------------- */
 
 /* Scores of nq rows against the nv pages listed, before `scale`. */
 HY_INLINE void qk(hy_kv_type t, const group *g, uint32_t nq, uint32_t nv, const uint32_t *pages)
@@ -103,13 +107,14 @@ HY_INLINE uint32_t needed(const group *g, uint32_t nq, uint32_t *pages)
     for (uint32_t p = 0; p < N_PAGE; p++) {
         bool any = false;
         for (uint32_t i = 0; i < nq; i++)
-            any |= g->lo[i] < g->hi[i] && g->lo[i] < (p + 1) * HY_PAGE_TOK && g->hi[i] > p * HY_PAGE_TOK;
+            any |= g->lo[i] < g->hi[i] && g->lo[i] < (p + 1) * HY_PAGE_TOK &&
+                   g->hi[i] > p * HY_PAGE_TOK;
         if (any) pages[n++] = p;
     }
     return n;
 }
 
-/* ---- softmax ---------------------------------------------------------------------------------- */
+/* ---- softmax ------------------------------------------------------------------------------- */
 
 HY_INLINE v16 only(v16 x, uint32_t j, uint32_t lo, uint32_t hi, v16 other)
 {
@@ -137,18 +142,19 @@ HY_INLINE void softmax(hy_kv_type t, const group *g, uint32_t i)
         v16 p = v_exp(v_sub(v_load(score(g, i, j)), v_set1(m1)));
         p = only(p, j, lo, hi, v_zero()); /* -inf - -inf is NaN */
         l = v_add(l, p);
-        if (t == HY_KV_Q8) p = v_mul(p, v_load(hy_kv_scales(t, a->v_page[j / HY_PAGE_TOK], a->d_v)));
+        if (t == HY_KV_Q8)
+            p = v_mul(p, v_load(hy_kv_scales(t, a->v_page[j / HY_PAGE_TOK], a->d_v)));
         v_store(score(g, i, j), p);
     }
     a->m[g->i0 + i] = m1;
     a->l[g->i0 + i] = v_fold(l);
 }
 
-/* ---- p . v ------------------------------------------------------------------------------------ */
+/* ---- p . v --------------------------------------------------------------------------------- */
 
 /* nv vectors of o from d on, keys [lo, hi), rows first .. first + nq of the group. */
-HY_INLINE void pv(hy_kv_type t, const group *g, uint32_t first, uint32_t nq, uint32_t nv, uint32_t d,
-                  uint32_t lo, uint32_t hi)
+HY_INLINE void pv(hy_kv_type t, const group *g, uint32_t first, uint32_t nq, uint32_t nv,
+                  uint32_t d, uint32_t lo, uint32_t hi)
 {
     const hy_att *a = g->a;
     float *o = a->o + (size_t)(g->i0 + first) * a->d_v + d;
@@ -168,12 +174,12 @@ HY_INLINE void pv(hy_kv_type t, const group *g, uint32_t first, uint32_t nq, uin
                     uint32_t at = d + v * 16;
                     const uint8_t *c = code + at / HY_KV_GROUP * 16;
                     v16 x = at % HY_KV_GROUP ? v_load_hi4(c) : v_load_lo4(c);
-                    v16 vs = v_set1(hy_kv_scales(t, page, a->d_v)[lo % HY_PAGE_TOK * n_scale +
-                                                                   at / HY_KV_GROUP]);
+                    v16 vs = v_set1(hy_kv_scales(
+                        t, page, a->d_v)[lo % HY_PAGE_TOK * n_scale + at / HY_KV_GROUP]);
 #pragma GCC unroll 16
                     for (uint32_t i = 0; i < nq; i++)
-                        s[i * nv + v] = v_fma(v_mul(v_set1(p[i * HY_ATT_TILE + lo]), vs), x,
-                                              s[i * nv + v]);
+                        s[i * nv + v] =
+                            v_fma(v_mul(v_set1(p[i * HY_ATT_TILE + lo]), vs), x, s[i * nv + v]);
                 } else {
                     v16 x = load_codes(t, code + hy_kv_code_bytes(t, d + v * 16));
 #pragma GCC unroll 16
@@ -187,7 +193,8 @@ HY_INLINE void pv(hy_kv_type t, const group *g, uint32_t first, uint32_t nq, uin
     for (uint32_t n = 0; n < nq * nv; n++) v_store(o + n / nv * a->d_v + n % nv * 16, s[n]);
 }
 
-/* The last d_v % 16 elements of one row (never Q4): codes are copied, so that no read passes the page. */
+/* The last d_v % 16 elements of one row (never Q4): codes are copied, so that no read passes the
+ * page. */
 static void pv_tail(hy_kv_type t, const group *g, uint32_t i, uint32_t d, uint32_t lo, uint32_t hi)
 {
     const hy_att *a = g->a;
@@ -195,13 +202,14 @@ static void pv_tail(hy_kv_type t, const group *g, uint32_t i, uint32_t d, uint32
     uint64_t row = hy_kv_code_bytes(t, a->d_v), at = hy_kv_code_bytes(t, d);
     float *o = a->o + (size_t)(g->i0 + i) * a->d_v + d;
     v16 s = v_load_n(o, n);
-    uint8_t code[64] = { 0 };
+    uint8_t code[64] = {0};
     for (; lo < hi; lo++) {
         memcpy(code, a->v_page[lo / HY_PAGE_TOK] + row * (lo % HY_PAGE_TOK) + at,
                hy_kv_code_bytes(t, n));
-        v16 x = t == HY_KV_F32 ? v_load((const float *)(const void *)code)
-                : t == HY_KV_F16 ? v_load_f16(code)
-                : t == HY_KV_BF16 ? v_load_bf16(code) : v_load_i8(code);
+        v16 x = t == HY_KV_F32    ? v_load((const float *)(const void *)code)
+                : t == HY_KV_F16  ? v_load_f16(code)
+                : t == HY_KV_BF16 ? v_load_bf16(code)
+                                  : v_load_i8(code);
         s = v_fma(v_set1(*score(g, i, lo)), x, s);
     }
     v_store_n(o, s, n);
@@ -219,9 +227,10 @@ HY_INLINE void pv_rows(hy_kv_type t, const group *g, uint32_t first, uint32_t nq
         for (uint32_t i = 0; i < nq; i++) pv_tail(t, g, first + i, d, lo, hi);
 }
 
-/* ---- one group -------------------------------------------------------------------------------- */
+/* ---- one group ----------------------------------------------------------------------------- */
 
-typedef void pv_one_fn(const group *g, uint32_t i, uint32_t lo, uint32_t hi); /* pv_rows for one row */
+typedef void pv_one_fn(const group *g, uint32_t i, uint32_t lo,
+                       uint32_t hi); /* pv_rows for one row */
 
 /*  keys:  row 0      |----------------|        each row's own range [lo, hi)
  *         row 1        |----------------|      [low, high) is common: done for all rows at once;
@@ -263,15 +272,12 @@ HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one)
 }
 
 #define ATT(name, type)                                                                            \
-    static __attribute__((noinline)) void one_##name(const group *g, uint32_t i, uint32_t lo,       \
-                                                     uint32_t hi)                                   \
+    static __attribute__((noinline)) void one_##name(const group *g, uint32_t i, uint32_t lo,      \
+                                                     uint32_t hi)                                  \
     {                                                                                              \
         pv_rows(type, g, i, 1, V16_NP_1, lo, hi);                                                  \
     }                                                                                              \
-    static void att_##name(const hy_att *a)                                                        \
-    {                                                                                              \
-        att(type, a, one_##name);                                                                  \
-    }
+    static void att_##name(const hy_att *a) { att(type, a, one_##name); }
 ATT(f32, HY_KV_F32)
 ATT(f16, HY_KV_F16)
 ATT(bf16, HY_KV_BF16)

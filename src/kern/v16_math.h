@@ -1,4 +1,5 @@
-/* kern/scalar/math.h on 16 lanes: the same steps in the same order. Included after an ISA's v16_*.h. */
+/* kern/scalar/math.h on 16 lanes: the same steps in the same order. Included after an ISA's
+ * v16_*.h. */
 #ifndef HY_KERN_V16_MATH_H
 #define HY_KERN_V16_MATH_H
 
@@ -56,16 +57,14 @@ HY_INLINE v16 v_erf(v16 x)
     return v_sel(v_lt(a, v_set1(1)), v_mul(p, x), big);
 }
 
-HY_INLINE v16 v_swish(v16 x, v16 ax)
-{
-    return v_div(x, v_add(v_exp(v_neg(ax)), v_set1(1)));
-}
+HY_INLINE v16 v_swish(v16 x, v16 ax) { return v_div(x, v_add(v_exp(v_neg(ax)), v_set1(1))); }
 
 HY_INLINE v16 v_act(hy_act_fn_id f, v16 x)
 {
     v16 r = v_max(v_zero(), x);
     switch (f) {
-    case HY_ACT_SILU: return v_swish(x, x);
+    case HY_ACT_SILU:
+        return v_swish(x, x);
     case HY_ACT_GELU: {
         v16 e = v_add(v_erf(v_mul(x, v_set1(HY_SQRT_HALF))), v_set1(1));
         return v_mul(v_mul(x, v_set1(0.5f)), e);
@@ -74,13 +73,17 @@ HY_INLINE v16 v_act(hy_act_fn_id f, v16 x)
         v16 k = v_fma(v_mul(x, x), v_set1(HY_GELU_K1), v_set1(HY_GELU_K0));
         return v_swish(x, v_mul(x, k));
     }
-    case HY_ACT_RELU: return r;
-    case HY_ACT_RELU2: return v_mul(r, r);
-    case HY_ACT_SIGMOID: return v_swish(v_set1(1), x);
+    case HY_ACT_RELU:
+        return r;
+    case HY_ACT_RELU2:
+        return v_mul(r, r);
+    case HY_ACT_SIGMOID:
+        return v_swish(v_set1(1), x);
     case HY_ACT_SWIGLU_OAI:
         r = v_min(v_set1(HY_OAI_LIMIT), x);
         return v_swish(r, v_mul(r, v_set1(HY_OAI_ALPHA)));
-    default: return x;
+    default:
+        return x;
     }
 }
 

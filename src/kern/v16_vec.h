@@ -1,12 +1,13 @@
-/* The body of an ISA's <isa>_vec.c: kern/scalar/vec.c on 16 lanes. Included after that ISA's v16_*.h.
- * Element-wise work may cut its tail anywhere; a reduction's tail adds real elements only. */
+/* The body of an ISA's <isa>_vec.c: kern/scalar/vec.c on 16 lanes. Included after that ISA's
+ * v16_*.h. Element-wise work may cut its tail anywhere; a reduction's tail adds real elements only.
+ */
 #include "kern/fill.h"
 #include "kern/v16_math.h"
 
 #define V16_CAT2(a, b) a##_##b
-#define V16_CAT(a, b) V16_CAT2(a, b)
+#define V16_CAT(a, b)  V16_CAT2(a, b)
 
-#define ACT8_TINY 0x1p-100f    /* as in scalar/vec.c */
+#define ACT8_TINY 0x1p-100f /* as in scalar/vec.c */
 
 static void act8(const float *x, uint64_t k, int8_t *q, float *d, int16_t *sum)
 {
@@ -59,7 +60,8 @@ HY_INLINE v16 affine(v16 t, const float *w, const float *b, uint32_t n)
     return b ? v_fma(t, wv, v_load_n(b, n)) : w ? v_mul(t, wv) : t;
 }
 
-static void layernorm(const float *x, const float *w, const float *b, float *y, uint64_t n, float eps)
+static void layernorm(const float *x, const float *w, const float *b, float *y, uint64_t n,
+                      float eps)
 {
     v16 s = v_zero();
     uint64_t i = 0;
@@ -129,26 +131,35 @@ HY_INLINE void act_mul_row(hy_act_fn_id f, const float *g, const float *u, float
 
 /* One loop per function, so that the choice is made outside it. */
 #define EACH_ACT(X)                                                                                \
-    X(HY_ACT_SILU) X(HY_ACT_GELU) X(HY_ACT_GELU_TANH) X(HY_ACT_RELU) X(HY_ACT_RELU2)                \
-    X(HY_ACT_SIGMOID) X(HY_ACT_SWIGLU_OAI)
+    X(HY_ACT_SILU)                                                                                 \
+    X(HY_ACT_GELU) X(HY_ACT_GELU_TANH) X(HY_ACT_RELU) X(HY_ACT_RELU2) X(HY_ACT_SIGMOID)            \
+        X(HY_ACT_SWIGLU_OAI)
 
 static void act(hy_act_fn_id f, float *x, uint64_t n)
 {
     switch (f) {
-#define X(id) case id: act_row(id, x, n); break;
-    EACH_ACT(X)
+#define X(id)                                                                                      \
+    case id:                                                                                       \
+        act_row(id, x, n);                                                                         \
+        break;
+        EACH_ACT(X)
 #undef X
-    default: break;
+    default:
+        break;
     }
 }
 
 static void act_mul(hy_act_fn_id f, const float *g, const float *u, float *y, uint64_t n)
 {
     switch (f) {
-#define X(id) case id: act_mul_row(id, g, u, y, n); break;
-    EACH_ACT(X)
+#define X(id)                                                                                      \
+    case id:                                                                                       \
+        act_mul_row(id, g, u, y, n);                                                               \
+        break;
+        EACH_ACT(X)
 #undef X
-    default: break;
+    default:
+        break;
     }
 }
 

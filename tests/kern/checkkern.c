@@ -1,5 +1,5 @@
-/* checkkern: every kernel of every ISA that this machine can run, against scalar; one program to carry
- * to a machine that is to be proven (docs/isa.md). `checkkern --bench` times instead. */
+/* checkkern: every kernel of every ISA that this machine can run, against scalar; one program to
+ * carry to a machine that is to be proven (docs/isa.md). `checkkern --bench` times instead. */
 #include <stdio.h>
 
 int check_mm(int argc, char **argv);

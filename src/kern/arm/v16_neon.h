@@ -1,23 +1,28 @@
-/* 16 lanes in four NEON registers: the words that v16_math.h, v16_vec.h and v16_att.h are written in. */
+/* 16 lanes in four NEON registers: the words that v16_math.h, v16_vec.h and v16_att.h are written
+ * in. */
 #ifndef HY_KERN_V16_NEON_H
 #define HY_KERN_V16_NEON_H
 
 #include "kern/kern.h"
 #include <arm_neon.h>
 
-#define V16_ISA neon
-#define V16_Q_MAX 6            /* query rows that share a load: 24 sums, 4 loads, 1 broadcast of 32 regs */
-#define V16_NP_1 4             /* vectors of 16 per query for 1, 2, 4 and Q_MAX queries */
-#define V16_NP_2 2
-#define V16_NP_4 1
+#define V16_ISA    neon
+#define V16_Q_MAX  6 /* query rows that share a load: 24 sums, 4 loads, 1 broadcast of 32 regs */
+#define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 4 and Q_MAX queries */
+#define V16_NP_2   2
+#define V16_NP_4   1
 #define V16_NP_MAX 1
 
-typedef struct v16 { float32x4_t a, b, c, d; } v16;
-typedef struct v16m { uint32x4_t a, b, c, d; } v16m;
+typedef struct v16 {
+    float32x4_t a, b, c, d;
+} v16;
+typedef struct v16m {
+    uint32x4_t a, b, c, d;
+} v16m;
 
 HY_INLINE v16 v_make(float32x4_t a, float32x4_t b, float32x4_t c, float32x4_t d)
 {
-    v16 r = { a, b, c, d };
+    v16 r = {a, b, c, d};
     return r;
 }
 HY_INLINE v16 v_set1(float x)
@@ -39,16 +44,16 @@ HY_INLINE void v_store(float *p, v16 x)
 }
 HY_INLINE v16m v_first(uint32_t n)
 {
-    static const uint32_t lane[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+    static const uint32_t lane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     uint32x4_t v = vdupq_n_u32(n);
-    v16m m = { vcltq_u32(vld1q_u32(lane), v), vcltq_u32(vld1q_u32(lane + 4), v),
-               vcltq_u32(vld1q_u32(lane + 8), v), vcltq_u32(vld1q_u32(lane + 12), v) };
+    v16m m = {vcltq_u32(vld1q_u32(lane), v), vcltq_u32(vld1q_u32(lane + 4), v),
+              vcltq_u32(vld1q_u32(lane + 8), v), vcltq_u32(vld1q_u32(lane + 12), v)};
     return m;
 }
 /* lanes past n: zero, and not touched in memory */
 HY_INLINE v16 v_load_n(const float *p, uint32_t n)
 {
-    float f[16] = { 0 };
+    float f[16] = {0};
     if (n >= 16) return v_load(p);
     memcpy(f, p, n * sizeof(float));
     return v_load(f);
@@ -70,8 +75,14 @@ HY_INLINE void v_store_n(float *p, v16 x, uint32_t n)
         return v_make(op(x.a, y.a), op(x.b, y.b), op(x.c, y.c), op(x.d, y.d));                     \
     }
 /* x < y ? x : y and x > y ? x : y, which vminq and vmaxq are not for NaN and zeros */
-HY_INLINE float32x4_t v_min4(float32x4_t x, float32x4_t y) { return vbslq_f32(vcltq_f32(x, y), x, y); }
-HY_INLINE float32x4_t v_max4(float32x4_t x, float32x4_t y) { return vbslq_f32(vcgtq_f32(x, y), x, y); }
+HY_INLINE float32x4_t v_min4(float32x4_t x, float32x4_t y)
+{
+    return vbslq_f32(vcltq_f32(x, y), x, y);
+}
+HY_INLINE float32x4_t v_max4(float32x4_t x, float32x4_t y)
+{
+    return vbslq_f32(vcgtq_f32(x, y), x, y);
+}
 V16_OP2(v_add, vaddq_f32)
 V16_OP2(v_sub, vsubq_f32)
 V16_OP2(v_mul, vmulq_f32)
@@ -105,7 +116,7 @@ HY_INLINE v16 v_copysign(v16 x, v16 sign)
 }
 HY_INLINE v16m v_lt(v16 x, v16 y)
 {
-    v16m m = { vcltq_f32(x.a, y.a), vcltq_f32(x.b, y.b), vcltq_f32(x.c, y.c), vcltq_f32(x.d, y.d) };
+    v16m m = {vcltq_f32(x.a, y.a), vcltq_f32(x.b, y.b), vcltq_f32(x.c, y.c), vcltq_f32(x.d, y.d)};
     return m;
 }
 HY_INLINE v16 v_sel(v16m m, v16 yes, v16 no)
@@ -115,7 +126,7 @@ HY_INLINE v16 v_sel(v16m m, v16 yes, v16 no)
 }
 HY_INLINE uint32_t v_eq4(float32x4_t x, float32x4_t y)
 {
-    static const uint32_t bit[4] = { 1, 2, 4, 8 };
+    static const uint32_t bit[4] = {1, 2, 4, 8};
     return vaddvq_u32(vandq_u32(vceqq_f32(x, y), vld1q_u32(bit)));
 }
 HY_INLINE uint32_t v_eq_bits(v16 x, v16 y) /* bit i: lane i is equal */
@@ -150,14 +161,15 @@ HY_INLINE float v_fold_max(v16 x)
 /* p[0..31] -> even and odd elements, and back */
 HY_INLINE void v_load_pairs(const float *p, v16 *even, v16 *odd)
 {
-    float32x4x2_t a = vld2q_f32(p), b = vld2q_f32(p + 8), c = vld2q_f32(p + 16), d = vld2q_f32(p + 24);
+    float32x4x2_t a = vld2q_f32(p), b = vld2q_f32(p + 8), c = vld2q_f32(p + 16),
+                  d = vld2q_f32(p + 24);
     *even = v_make(a.val[0], b.val[0], c.val[0], d.val[0]);
     *odd = v_make(a.val[1], b.val[1], c.val[1], d.val[1]);
 }
 HY_INLINE void v_store_pairs(float *p, v16 even, v16 odd)
 {
-    float32x4x2_t a = { { even.a, odd.a } }, b = { { even.b, odd.b } };
-    float32x4x2_t c = { { even.c, odd.c } }, d = { { even.d, odd.d } };
+    float32x4x2_t a = {{even.a, odd.a}}, b = {{even.b, odd.b}};
+    float32x4x2_t c = {{even.c, odd.c}}, d = {{even.d, odd.d}};
     vst2q_f32(p, a);
     vst2q_f32(p + 8, b);
     vst2q_f32(p + 16, c);
@@ -186,8 +198,8 @@ HY_INLINE v16 v_load_f16(const void *p)
 {
     float16x8_t a = vreinterpretq_f16_u16(vld1q_u16(p));
     float16x8_t b = vreinterpretq_f16_u16(vld1q_u16((const uint16_t *)p + 8));
-    return v_make(vcvt_f32_f16(vget_low_f16(a)), vcvt_high_f32_f16(a), vcvt_f32_f16(vget_low_f16(b)),
-                  vcvt_high_f32_f16(b));
+    return v_make(vcvt_f32_f16(vget_low_f16(a)), vcvt_high_f32_f16(a),
+                  vcvt_f32_f16(vget_low_f16(b)), vcvt_high_f32_f16(b));
 }
 HY_INLINE v16 v_load_bf16(const void *p)
 {

@@ -15,8 +15,12 @@ static float dot_k(hy_kv_type t, const uint8_t *page, uint32_t d_k, uint32_t slo
     for (uint32_t d = 0; d < d_k; d++) {
         size_t at = (size_t)d * HY_PAGE_TOK + slot;
         switch (t) {
-        case HY_KV_F32: s = fmaf(q[d], ((const float *)(const void *)page)[at], s); break;
-        case HY_KV_Q8: s = fmaf(q[d], (float)((const int8_t *)page)[at], s); break;
+        case HY_KV_F32:
+            s = fmaf(q[d], ((const float *)(const void *)page)[at], s);
+            break;
+        case HY_KV_Q8:
+            s = fmaf(q[d], (float)((const int8_t *)page)[at], s);
+            break;
         case HY_KV_Q4: {
             int c = page[(size_t)d / 2 * HY_PAGE_TOK + slot] >> (d % 2 * 4) & 15;
             part = fmaf(q[d], (float)(c - 8), part);
@@ -25,7 +29,9 @@ static float dot_k(hy_kv_type t, const uint8_t *page, uint32_t d_k, uint32_t slo
             part = 0;
             break;
         }
-        default: s = fmaf(q[d], load16(t, ((const uint16_t *)(const void *)page)[at]), s); break;
+        default:
+            s = fmaf(q[d], load16(t, ((const uint16_t *)(const void *)page)[at]), s);
+            break;
         }
     }
     return t == HY_KV_Q8 ? s * scale[slot] : s;
@@ -37,15 +43,21 @@ static void add_v(hy_kv_type t, const uint8_t *page, uint32_t d_v, uint32_t slot
     const uint8_t *row = page + hy_kv_code_bytes(t, d_v) * slot;
     for (uint32_t d = 0; d < d_v; d++) {
         switch (t) {
-        case HY_KV_F32: o[d] = fmaf(p, ((const float *)(const void *)row)[d], o[d]); break;
-        case HY_KV_Q8: o[d] = fmaf(p * scale[slot], (float)((const int8_t *)row)[d], o[d]); break;
+        case HY_KV_F32:
+            o[d] = fmaf(p, ((const float *)(const void *)row)[d], o[d]);
+            break;
+        case HY_KV_Q8:
+            o[d] = fmaf(p * scale[slot], (float)((const int8_t *)row)[d], o[d]);
+            break;
         case HY_KV_Q4: {
             uint32_t g = d / HY_KV_GROUP, i = d % HY_KV_GROUP;
             int c = row[g * 16 + i % 16] >> (i / 16 * 4) & 15;
             o[d] = fmaf(p * scale[slot * (d_v / HY_KV_GROUP) + g], (float)(c - 8), o[d]);
             break;
         }
-        default: o[d] = fmaf(p, load16(t, ((const uint16_t *)(const void *)row)[d]), o[d]); break;
+        default:
+            o[d] = fmaf(p, load16(t, ((const uint16_t *)(const void *)row)[d]), o[d]);
+            break;
         }
     }
 }
@@ -57,10 +69,11 @@ void hy_att_scalar(const hy_att *a)
         hy_att_range(a, i, &lo, &hi);
         float *s = a->work + (size_t)i * HY_ATT_TILE, *o = a->o + (size_t)i * a->d_v;
         const float *q = a->q + i * a->q_stride;
-        float m, lane[16] = { 0 }, top[16];
+        float m, lane[16] = {0}, top[16];
         for (int n = 0; n < 16; n++) top[n] = -INFINITY;
         for (uint32_t j = lo; j < hi; j++) {
-            float x = dot_k(a->type, a->k_page[j / HY_PAGE_TOK], a->d_k, j % HY_PAGE_TOK, q) * a->scale;
+            float x =
+                dot_k(a->type, a->k_page[j / HY_PAGE_TOK], a->d_k, j % HY_PAGE_TOK, q) * a->scale;
             if (a->softcap != 0) x = hy_tanh1(x / a->softcap) * a->softcap;
             s[j] = x;
             top[j % 16] = x > top[j % 16] ? x : top[j % 16];

@@ -3,7 +3,7 @@
 #include "kern/scalar/math.h"
 #include "kern/scalar/scalar.h"
 
-#define TINY 0x1p-100f /* below this a group counts as zero, so that 127 / x stays finite */
+#define TINY    0x1p-100f /* below this a group counts as zero, so that 127 / x stays finite */
 #define F16_MAX 65504.0f
 
 /* The element of largest magnitude; NaN if there is any NaN or infinity. */
@@ -44,7 +44,8 @@ static void q4_group(const float *x, uint8_t *q, float *scale)
     *scale = fabsf(top) < TINY ? 0.0f : top / -8.0f;
 }
 
-static uint16_t half(float x) /* saturates: an infinity in the cache would poison every later token */
+static uint16_t
+half(float x) /* saturates: an infinity in the cache would poison every later token */
 {
     float c = F16_MAX < x ? F16_MAX : x;
     return hy_f32_f16(-F16_MAX > c ? -F16_MAX : c);
@@ -58,7 +59,8 @@ static void put_float(hy_kv_type t, void *dst, size_t step, const float *x, uint
         for (uint32_t i = 0; i < n; i++) p[i * step] = x[i];
     } else {
         uint16_t *p = dst;
-        for (uint32_t i = 0; i < n; i++) p[i * step] = t == HY_KV_F16 ? half(x[i]) : hy_f32_bf16(x[i]);
+        for (uint32_t i = 0; i < n; i++)
+            p[i * step] = t == HY_KV_F16 ? half(x[i]) : hy_f32_bf16(x[i]);
     }
 }
 

@@ -4,7 +4,8 @@
 #include "kern/scalar/math.h"
 #include "kern/scalar/scalar.h"
 
-#define ACT8_TINY 0x1p-100f /* a group whose largest value is below counts as zero: 127 / x stays finite */
+#define ACT8_TINY                                                                                  \
+    0x1p-100f /* a group whose largest value is below counts as zero: 127 / x stays finite */
 
 static void act8_group(const float *x, int8_t *q, float *d, int16_t *sum)
 {
@@ -37,7 +38,7 @@ static void act8(const float *x, uint64_t k, int8_t *q, float *d, int16_t *sum)
 
 static void rmsnorm(const float *x, const float *w, float *y, uint64_t n, float eps)
 {
-    float lane[16] = { 0 };
+    float lane[16] = {0};
     for (uint64_t i = 0; i < n; i++) lane[i % 16] = fmaf(x[i], x[i], lane[i % 16]);
     float inv = 1.0f / sqrtf(hy_fold16(lane) / (float)n + eps);
     for (uint64_t i = 0; i < n; i++) {
@@ -46,9 +47,10 @@ static void rmsnorm(const float *x, const float *w, float *y, uint64_t n, float 
     }
 }
 
-static void layernorm(const float *x, const float *w, const float *b, float *y, uint64_t n, float eps)
+static void layernorm(const float *x, const float *w, const float *b, float *y, uint64_t n,
+                      float eps)
 {
-    float lane[16] = { 0 };
+    float lane[16] = {0};
     for (uint64_t i = 0; i < n; i++) lane[i % 16] = lane[i % 16] + x[i];
     float mean = hy_fold16(lane) / (float)n;
     memset(lane, 0, sizeof(lane));
@@ -105,7 +107,7 @@ static void rope(float *x, uint32_t n_rot, bool interleaved, const float *c, con
 
 static float exp_sum(float *x, float max, uint64_t n)
 {
-    float lane[16] = { 0 };
+    float lane[16] = {0};
     for (uint64_t i = 0; i < n; i++) {
         x[i] = hy_exp1(x[i] - max);
         lane[i % 16] = lane[i % 16] + x[i];

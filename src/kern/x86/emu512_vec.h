@@ -64,9 +64,9 @@ HY_INLINE __m512i hy_emu_cvtepi8_epi32(__m128i x)
 #undef _mm512_cvtepi8_epi32
 #define _mm512_maskz_loadu_ps hy_emu_maskz_loadu_ps
 #define _mm512_mask_storeu_ps hy_emu_mask_storeu_ps
-#define _mm512_cvtph_ps hy_emu_cvtph_ps
-#define _mm512_cvtepi32_ps hy_emu_cvtepi32_ps
+#define _mm512_cvtph_ps       hy_emu_cvtph_ps
+#define _mm512_cvtepi32_ps    hy_emu_cvtepi32_ps
 #define _mm512_cvtepu16_epi32 hy_emu_cvtepu16_epi32
-#define _mm512_cvtepi8_epi32 hy_emu_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32  hy_emu_cvtepi8_epi32
 
 #endif

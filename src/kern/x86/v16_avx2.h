@@ -1,23 +1,28 @@
-/* 16 lanes in two AVX registers: the words that v16_math.h, v16_vec.h and v16_att.h are written in. */
+/* 16 lanes in two AVX registers: the words that v16_math.h, v16_vec.h and v16_att.h are written in.
+ */
 #ifndef HY_KERN_V16_AVX2_H
 #define HY_KERN_V16_AVX2_H
 
 #include "kern/kern.h"
 #include <immintrin.h>
 
-#define V16_ISA avx2
-#define V16_Q_MAX 6            /* query rows that share a load: 12 sums, 2 loads, 1 broadcast of 16 regs */
-#define V16_NP_1 4             /* vectors of 16 per query for 1, 2, 4 and Q_MAX queries */
-#define V16_NP_2 2
-#define V16_NP_4 1
+#define V16_ISA    avx2
+#define V16_Q_MAX  6 /* query rows that share a load: 12 sums, 2 loads, 1 broadcast of 16 regs */
+#define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 4 and Q_MAX queries */
+#define V16_NP_2   2
+#define V16_NP_4   1
 #define V16_NP_MAX 1
 
-typedef struct v16 { __m256 a, b; } v16;
-typedef struct v16m { __m256 a, b; } v16m;
+typedef struct v16 {
+    __m256 a, b;
+} v16;
+typedef struct v16m {
+    __m256 a, b;
+} v16m;
 
 HY_INLINE v16 v_make(__m256 a, __m256 b)
 {
-    v16 r = { a, b };
+    v16 r = {a, b};
     return r;
 }
 HY_INLINE v16 v_set1(float x) { return v_make(_mm256_set1_ps(x), _mm256_set1_ps(x)); }
@@ -34,7 +39,7 @@ HY_INLINE __m256i v_first8(int n) /* all ones in lanes below n */
 }
 HY_INLINE v16m v_first(uint32_t n)
 {
-    v16m m = { _mm256_castsi256_ps(v_first8((int)n)), _mm256_castsi256_ps(v_first8((int)n - 8)) };
+    v16m m = {_mm256_castsi256_ps(v_first8((int)n)), _mm256_castsi256_ps(v_first8((int)n - 8))};
     return m;
 }
 /* lanes past n: zero, and not touched in memory */
@@ -84,7 +89,7 @@ HY_INLINE v16 v_copysign(v16 x, v16 sign) /* x has a clear sign bit or is NaN */
 }
 HY_INLINE v16m v_lt(v16 x, v16 y)
 {
-    v16m m = { _mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ) };
+    v16m m = {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)};
     return m;
 }
 HY_INLINE uint32_t v_eq_bits(v16 x, v16 y) /* bit i: lane i is equal */
@@ -136,7 +141,7 @@ HY_INLINE void v_load_pairs(const float *p, v16 *even, v16 *odd)
 }
 HY_INLINE void v_store_pairs(float *p, v16 even, v16 odd)
 {
-    __m256 e[2] = { even.a, even.b }, o[2] = { odd.a, odd.b };
+    __m256 e[2] = {even.a, even.b}, o[2] = {odd.a, odd.b};
     for (int i = 0; i < 2; i++) {
         __m256 lo = _mm256_unpacklo_ps(e[i], o[i]), hi = _mm256_unpackhi_ps(e[i], o[i]);
         _mm256_storeu_ps(p + 16 * i, _mm256_permute2f128_ps(lo, hi, 0x20));

@@ -1,4 +1,5 @@
-/* 16 lanes in one AVX-512 register: the words that v16_math.h, v16_vec.h and v16_att.h are written in. */
+/* 16 lanes in one AVX-512 register: the words that v16_math.h, v16_vec.h and v16_att.h are written
+ * in. */
 #ifndef HY_KERN_V16_AVX512_H
 #define HY_KERN_V16_AVX512_H
 
@@ -8,11 +9,11 @@
 #include "kern/x86/emu512_vec.h"
 #endif
 
-#define V16_ISA avx512
-#define V16_Q_MAX 8            /* query rows that share a load; sums never exceed 16 of the 32 registers */
-#define V16_NP_1 4             /* vectors of 16 per query for 1, 2, 4 and Q_MAX queries */
-#define V16_NP_2 4
-#define V16_NP_4 4
+#define V16_ISA    avx512
+#define V16_Q_MAX  8 /* query rows that share a load; sums never exceed 16 of the 32 registers */
+#define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 4 and Q_MAX queries */
+#define V16_NP_2   4
+#define V16_NP_4   4
 #define V16_NP_MAX 2
 
 typedef __m512 v16;
@@ -22,10 +23,7 @@ HY_INLINE v16 v_set1(float x) { return _mm512_set1_ps(x); }
 HY_INLINE v16 v_zero(void) { return _mm512_setzero_ps(); }
 HY_INLINE v16 v_load(const float *p) { return _mm512_loadu_ps(p); }
 HY_INLINE void v_store(float *p, v16 x) { _mm512_storeu_ps(p, x); }
-HY_INLINE v16m v_first(uint32_t n)
-{
-    return (v16m)(n >= 16 ? 0xffffu : (1u << n) - 1);
-}
+HY_INLINE v16m v_first(uint32_t n) { return (v16m)(n >= 16 ? 0xffffu : (1u << n) - 1); }
 /* lanes past n: zero, and not touched in memory */
 HY_INLINE v16 v_load_n(const float *p, uint32_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
 HY_INLINE void v_store_n(float *p, v16 x, uint32_t n) { _mm512_mask_storeu_ps(p, v_first(n), x); }
@@ -34,8 +32,8 @@ HY_INLINE v16 v_add(v16 x, v16 y) { return _mm512_add_ps(x, y); }
 HY_INLINE v16 v_sub(v16 x, v16 y) { return _mm512_sub_ps(x, y); }
 HY_INLINE v16 v_mul(v16 x, v16 y) { return _mm512_mul_ps(x, y); }
 HY_INLINE v16 v_div(v16 x, v16 y) { return _mm512_div_ps(x, y); }
-HY_INLINE v16 v_min(v16 x, v16 y) { return _mm512_min_ps(x, y); } /* x < y ? x : y */
-HY_INLINE v16 v_max(v16 x, v16 y) { return _mm512_max_ps(x, y); } /* x > y ? x : y */
+HY_INLINE v16 v_min(v16 x, v16 y) { return _mm512_min_ps(x, y); }               /* x < y ? x : y */
+HY_INLINE v16 v_max(v16 x, v16 y) { return _mm512_max_ps(x, y); }               /* x > y ? x : y */
 HY_INLINE v16 v_fma(v16 x, v16 y, v16 z) { return _mm512_fmadd_ps(x, y, z); }   /* x * y + z */
 HY_INLINE v16 v_fnma(v16 x, v16 y, v16 z) { return _mm512_fnmadd_ps(x, y, z); } /* -x * y + z */
 
