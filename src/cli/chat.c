@@ -31,9 +31,15 @@ static const char help_text[] =
     "/quit             end (also Ctrl-D)\n"
     "A line that ends in \\ goes on in the next; \"\"\" begins and ends a text of several lines.\n";
 
-static void say(const char *role, const char *text, size_t n, json_t *messages)
+/* False: the text is not valid UTF-8 (or memory ran out); nothing was added. */
+static bool say(const char *role, const char *text, size_t n, json_t *messages)
 {
-    json_array_append_new(messages, json_pack("{s:s, s:s%}", "role", role, "content", text, n));
+    json_t *content = json_stringn(text, n);
+    if (content &&
+        json_array_append_new(messages, json_pack("{s:s, s:o}", "role", role, "content", content)) == 0)
+        return true;
+    cli_error("chat", "the %s message is not valid UTF-8 and is left out", role);
+    return false;
 }
 
 static const char *role_at(const chat *c, size_t i)
@@ -75,7 +81,8 @@ static void answer(chat *c)
     hy_status s = vars ? hy_submit(c->engine, &c->a->params, &r, &err) : HY_E_MEMORY;
     free(vars);
     if (s != HY_OK) {
-        cli_error("chat", "%s", vars ? err.msg : "the text is not valid UTF-8");
+        cli_error("chat", "%s%s", vars ? err.msg : "out of memory",
+                  vars && s == HY_E_LIMIT ? "; /clear or /undo make room, --ctx gives more" : "");
         drop_last(c, "user");
         return;
     }
@@ -93,7 +100,7 @@ static void answer(chat *c)
                 done.finish == HY_FINISH_LENGTH ? ", length reached" : "", isatty(2) ? "\033[0m" : "");
     }
     cli_interrupt_reset();
-    if (s == HY_OK) say("assistant", text.data ? text.data : "", text.len, c->messages);
+    if (s == HY_OK) (void)say("assistant", text.data ? text.data : "", text.len, c->messages);
     hy_buf_free(&text);
     hy_release(r);
 }
@@ -112,15 +119,15 @@ static void set_value(chat *c, char *rest)
         cli_error("chat", "/set NAME VALUE");
         return;
     }
+    hy_fail(&err, HY_E_ARG, "'%s' cannot be set; /help lists what can", name);
     if (strcmp(name, "temp") == 0 && (s = hy_parse_f64(name, value, 0, 100, &x, &err)) == HY_OK) p->temperature = x;
     else if (strcmp(name, "top-p") == 0 && (s = hy_parse_f64(name, value, 0, 1, &x, &err)) == HY_OK) p->top_p = x;
     else if (strcmp(name, "min-p") == 0 && (s = hy_parse_f64(name, value, 0, 1, &x, &err)) == HY_OK) p->min_p = x;
     else if (strcmp(name, "top-k") == 0 && (s = hy_parse_u64(name, value, 0, 1000000, &u, &err)) == HY_OK) p->top_k = (uint32_t)u;
     else if (strcmp(name, "predict") == 0 && (s = hy_parse_u64(name, value, 1, 16777216, &u, &err)) == HY_OK) p->max_tokens = (uint32_t)u;
     else if (strcmp(name, "seed") == 0 && (s = hy_parse_u64(name, value, 0, UINT64_MAX, &u, &err)) == HY_OK) p->seed = u;
-    else if (strstr("temp top-p min-p top-k predict seed", name)) cli_fail("chat", &err);
-    else cli_error("chat", "'%s' cannot be set; /help lists what can", name);
     if (s == HY_OK) printf("%s = %s\n", name, value);
+    else cli_fail("chat", &err);
 }
 
 static void show(chat *c)
@@ -183,7 +190,7 @@ static bool command(chat *c, char *line)
     else if (strcmp(line, "/clear") == 0) clear(c);
     else if (strcmp(line, "/system") == 0) {
         json_array_clear(c->messages);
-        if (*rest) say("system", rest, strlen(rest), c->messages);
+        if (*rest) (void)say("system", rest, strlen(rest), c->messages);
     } else if (strcmp(line, "/again") == 0) {
         drop_last(c, "assistant");
         size_t n = json_array_size(c->messages);
@@ -262,8 +269,7 @@ static void talk(chat *c)
             if (!command(c, in.data)) break;
             continue;
         }
-        say("user", in.data, in.len, c->messages);
-        answer(c);
+        if (say("user", in.data, in.len, c->messages)) answer(c);
     }
     hy_buf_free(&in);
 }
@@ -304,7 +310,7 @@ int cmd_chat(cli_args *a)
     if (rc == 0 && !f.has_template && !c.source)
         rc = cli_error("chat", "this model has no chat template: give one with --template, or use `hayate run`");
     if (rc == 0) {
-        if (a->system) say("system", a->system, strlen(a->system), c.messages);
+        if (a->system) (void)say("system", a->system, strlen(a->system), c.messages);
         open_history(&c);
         if (c.tty && !a->quiet)
             printf("%s, %s, %u threads. /help lists the commands; Ctrl-D ends.\n", f.name[0] ? f.name : f.family,

@@ -71,7 +71,7 @@ bool cli_parse(const cli_command *c, int argc, char **argv, cli_args *a, bool *h
 void cli_print_help(const cli_command *c);
 void cli_print_usage(void);
 
-/* "hayate COMMAND: message" on stderr; returns 1. */
+/* "hayate COMMAND: message" on stderr; returns 1, and 130 for what Ctrl-C cancelled. */
 int cli_fail(const char *command, const hy_err *err);
 int cli_error(const char *command, const char *fmt, ...) HY_PRINTF(2, 3);
 
@@ -86,6 +86,7 @@ void cli_bar_end(cli_bar *bar);
 
 /* ---- Ctrl-C ----------------------------------------------------------------------------------- */
 void cli_catch_interrupt(void);                    /* the first one only sets the flag, a second one ends */
+void cli_end_on_interrupt(void);                   /* it ends the program: for commands that leave nothing half done */
 bool cli_interrupted(void);
 void cli_interrupt_reset(void);
 

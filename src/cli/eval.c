@@ -43,15 +43,15 @@ int cmd_eval(cli_args *a)
     hy_bias bias[CLI_LIST_MAX];
     bool kl = strcmp(a->pos[0], "kl") == 0;
     if (!kl && strcmp(a->pos[0], "perplexity") != 0)
-        return cli_error("eval", "'%s' is neither perplexity nor kl", a->pos[0]);
+        return cli_error("eval", "'%s' is neither perplexity nor kl", a->pos[0]), 2;
     if (kl != (a->base_model != NULL))
-        return cli_error("eval", kl ? "kl needs --base MODEL" : "--base belongs to kl");
-    if (!a->text_file) return cli_error("eval", "a text is needed: -f FILE");
+        return cli_error("eval", kl ? "kl needs --base MODEL" : "--base belongs to kl"), 2;
+    if (!a->text_file) return cli_error("eval", "a text is needed: -f FILE"), 2;
     if (!cli_finish_options("eval", a, bias)) return 2;
     char *text;
     size_t n;
     if (!cli_read("eval", a->text_file, &text, &n)) return 1;
-    cli_catch_interrupt();
+    cli_end_on_interrupt();
     hy_err err;
     hy_session *s = NULL, *base = NULL;
     hy_status st = open_quietly(&s, a, a->pos[1], &err);

@@ -13,7 +13,7 @@ static int write_floats(const char *command, const char *path, const float *f, s
     good = fclose(out) == 0 && good;
     if (good) return 0;
     cli_error(command, "%s: %s", path, strerror(errno));
-    (void)unlink(path);
+    if (hy_is_file(path)) (void)unlink(path); /* and not /dev/full */
     return 1;
 }
 
@@ -21,14 +21,14 @@ int cmd_logits(cli_args *a)
 {
     hy_bias bias[CLI_LIST_MAX];
     if (!cli_finish_options("logits", a, bias)) return 2;
-    if (!a->tokens_file || !a->out) return cli_error("logits", "--tokens FILE and --out FILE are needed");
+    if (!a->tokens_file || !a->out) return cli_error("logits", "--tokens FILE and --out FILE are needed"), 2;
     int32_t *ids;
     uint32_t n;
     if (!cli_read_tokens("logits", a->tokens_file, &ids, &n)) return 1;
     hy_err err;
     hy_session *s = NULL;
     float *out = NULL;
-    cli_catch_interrupt();
+    cli_end_on_interrupt();
     cli_bar bar = { .what = "loading", .unit = "B", .quiet = a->quiet };
     a->engine.model = a->pos[0];
     a->engine.n_seq = 1;
@@ -43,7 +43,8 @@ int cmd_logits(cli_args *a)
         size_t rows = a->all ? n : 1;
         out = hy_alloc_array(rows * f.n_vocab, sizeof *out);
         if (!out) rc = cli_error("logits", "out of memory for %zu rows of %u logits", rows, f.n_vocab);
-        else if (hy_session_logits(s, ids, n, (uint32_t)a->chunk, a->all, out, &err) != HY_OK) rc = cli_fail("logits", &err);
+        else if (hy_session_logits(s, ids, n, (uint32_t)a->chunk, a->all, out, &err) != HY_OK)
+            rc = cli_fail("logits", &err);
         else rc = write_floats("logits", a->out, out, rows * f.n_vocab);
     } else {
         rc = cli_fail("logits", &err);

@@ -14,7 +14,7 @@ int cmd_explain(cli_args *a)
 {
     hy_bias bias[CLI_LIST_MAX];
     if (!cli_finish_options("explain", a, bias)) return 2;
-    cli_catch_interrupt();
+    cli_end_on_interrupt();
     cli_bar bar = { .what = "loading", .unit = "B", .quiet = a->quiet };
     a->engine.model = a->pos[0];
     a->engine.progress = cli_bar_step;
@@ -82,7 +82,7 @@ static int print_tokens(const hy_tokenizer *t, const cli_args *a, const int32_t 
 int cmd_tokenize(cli_args *a)
 {
     if (a->n_pos == 2 && a->text_file)
-        return cli_error("tokenize", "give the text once: as an argument or with -f");
+        return cli_error("tokenize", "give the text once: as an argument or with -f"), 2;
     char *text = NULL;
     size_t n;
     if (a->n_pos == 2) {
@@ -150,6 +150,6 @@ int cmd_completion(cli_args *a)
 {
     if (strcmp(a->pos[0], "bash") == 0) bash();
     else if (strcmp(a->pos[0], "zsh") == 0) zsh();
-    else return cli_error("completion", "'%s' is neither bash nor zsh", a->pos[0]);
+    else return cli_error("completion", "'%s' is neither bash nor zsh", a->pos[0]), 2;
     return 0;
 }

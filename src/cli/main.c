@@ -1,4 +1,7 @@
 #include "cli.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,13 +75,28 @@ const cli_command *cli_find(const char *name)
     return NULL;
 }
 
+/* A closed stream's number must not go to the next file opened. */
+static void hold_streams(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY);
+}
+
+/* What a command printed must have arrived: a full disk is an error; a reader that has gone (| head)
+ * needs no message. */
+static int finish_output(const char *command, int rc)
+{
+    errno = 0;
+    bool good = fflush(stdout) == 0 && !ferror(stdout);
+    if (good || rc != 0) return rc;
+    return errno == EPIPE ? 1 : cli_error(command, "standard output: %s", errno ? strerror(errno) : "cannot be written");
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        cli_print_usage();
-        return 2;
-    }
-    const char *name = argv[1];
+    hold_streams();
+    signal(SIGPIPE, SIG_IGN);
+    const char *name = argc < 2 ? "help" : argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
     if (strcmp(name, "--version") == 0) name = "version";
     const cli_command *c = cli_find(name);
@@ -88,6 +106,8 @@ int main(int argc, char **argv)
     }
     cli_args a;
     bool help;
-    if (!cli_parse(c, argc - 2, argv + 2, &a, &help)) return 2;
-    return help ? 0 : c->run(&a);
+    int skip = argc < 2 ? 1 : 2;
+    if (!cli_parse(c, argc - skip, argv + skip, &a, &help)) return 2;
+    int rc = finish_output(c->name, help ? 0 : c->run(&a));
+    return argc < 2 && rc == 0 ? 2 : rc;
 }

@@ -90,7 +90,8 @@ int cli_error(const char *command, const char *fmt, ...)
 
 int cli_fail(const char *command, const hy_err *err)
 {
-    return cli_error(command, "%s", err->msg);
+    cli_error(command, "%s", err->msg);
+    return err->code == HY_E_CANCELLED ? 130 : 1;
 }
 
 /* Puts one value in its place; `from` says where it came from, for the message. */
@@ -236,7 +237,8 @@ static int one_flag(const cli_command *c, int left, char **argv, cli_args *a)
         if (o && s[2]) value = s + 2;
     }
     if (!o) {
-        cli_error(c->name, "no option %s; `hayate help %s` lists them", s, c->name);
+        cli_error(c->name, "no option %s; `hayate help %s` lists them%s", s, c->name,
+                  strchr(s, ' ') ? " (text that begins with - comes after --)" : "");
         return 0;
     }
     int used = 1;
@@ -262,7 +264,7 @@ bool cli_parse(const cli_command *c, int argc, char **argv, cli_args *a, bool *h
     a->n_prompt = 512;
     a->n_gen = 64;
     a->repeats = 5;
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             cli_print_help(c);
             *help = true;

@@ -1,6 +1,7 @@
 /* hayate pipe: JSON lines in, JSON lines out. A line that makes no sense gets {"error": ...}; the next one
  * is served all the same. */
 #include "cli.h"
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,8 +74,9 @@ static json_t *do_stream(const hy_tokenizer *t, json_t *o)
     int32_t *ids = hy_alloc_array(n ? n : 1, sizeof *ids);
     if (!ids) return error("out of memory%s", "");
     for (size_t i = 0; i < n; i++) {
-        json_int_t id = json_integer_value(json_array_get(list, i));
-        ids[i] = id < 0 || id > INT32_MAX ? -1 : (int32_t)id;
+        const json_t *v = json_array_get(list, i);
+        json_int_t id = json_integer_value(v);
+        ids[i] = !json_is_integer(v) || id < 0 || id > INT32_MAX ? -1 : (int32_t)id; /* -1 is no token's */
     }
     char **chunk, *flush;
     hy_err err;
@@ -132,7 +134,7 @@ int cmd_pipe(cli_args *a)
         json_t *o = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, &je);
         json_t *out = o ? answer(t, o) : error("not a JSON object: %s", je.text);
         if (!out || json_dumpf(out, stdout, JSON_COMPACT) != 0 || putchar('\n') == EOF || fflush(stdout) != 0)
-            rc = cli_error("pipe", "the answer could not be written");
+            rc = errno == EPIPE ? 1 : cli_error("pipe", "the answer could not be written");
         json_decref(out);
         json_decref(o);
     }

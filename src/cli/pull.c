@@ -17,10 +17,7 @@ int cmd_pull(cli_args *a)
     hy_err err;
     hy_status s = hy_tool_pull(a->pos[0], a->out, a->sha256, cli_bar_step, &bar, &saved, &err);
     cli_bar_end(&bar);
-    if (s != HY_OK) {
-        (void)cli_fail("pull", &err);
-        return s == HY_E_CANCELLED ? 130 : 1;
-    }
+    if (s != HY_OK) return cli_fail("pull", &err);
     if (a->json) {
         fputs("{\"file\":", stdout);
         cli_put_json_string(saved, strlen(saved));

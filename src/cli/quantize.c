@@ -30,8 +30,7 @@ int cmd_quantize(cli_args *a)
         hy_err err;
         hy_status s = hy_tool_quantize(a->pos[0], a->pos[1], &p, &err);
         cli_bar_end(&bar);
-        rc = s == HY_OK ? 0 : s == HY_E_CANCELLED ? 130 : 1;
-        if (s != HY_OK) (void)cli_fail("quantize", &err);
+        rc = s == HY_OK ? 0 : cli_fail("quantize", &err);
     }
     for (uint32_t i = 0; i < a->n_over; i++) hy_free((char *)over[i].pattern);
     return rc;
@@ -61,7 +60,8 @@ static hy_status measure(cli_args *a, const char *text, size_t n, hy_err *err)
 int cmd_imatrix(cli_args *a)
 {
     hy_bias bias[CLI_LIST_MAX];
-    if (!a->text_file || !a->out) return cli_error("imatrix", "a text and a file to write are needed: -f FILE -o FILE");
+    if (!a->text_file || !a->out)
+        return cli_error("imatrix", "a text and a file to write are needed: -f FILE -o FILE"), 2;
     if (!cli_finish_options("imatrix", a, bias)) return 2;
     char *text;
     size_t n;
@@ -70,7 +70,5 @@ int cmd_imatrix(cli_args *a)
     hy_err err;
     hy_status s = measure(a, text, n, &err);
     hy_free(text);
-    if (s == HY_OK) return 0;
-    (void)cli_fail("imatrix", &err);
-    return s == HY_E_CANCELLED ? 130 : 1;
+    return s == HY_OK ? 0 : cli_fail("imatrix", &err);
 }

@@ -123,9 +123,11 @@ static int print_json(result *r)
                           "n_prompt", (int)u->n_prompt, "n_output", (int)u->n_output);
     r->ids = NULL;
     if (o && r->logprobs) json_object_set(o, "logprobs", r->logprobs);
-    int bad = !o || json_dumpf(o, stdout, JSON_REAL_PRECISION(9)) != 0 || putchar('\n') == EOF;
+    if (!o) return cli_error("run", "out of memory");
+    (void)json_dumpf(o, stdout, JSON_REAL_PRECISION(9)); /* main looks whether all of stdout was written */
+    putchar('\n');
     json_decref(o);
-    return bad ? cli_error("run", "the answer could not be written") : 0;
+    return 0;
 }
 
 static void print_timings(const hy_usage *u)
@@ -147,9 +149,9 @@ static int generate(hy_engine *e, cli_args *a)
     else {
         if (isatty(1)) putchar('\n');
         if (!a->quiet && isatty(2)) print_timings(&res.done.usage);
-        rc = ferror(stdout) ? cli_error("run", "the answer could not be written") : 0;
+        rc = 0;
     }
-    if (res.done.finish == HY_FINISH_CANCELLED && rc == 0) rc = 130;
+    if (res.done.finish == HY_FINISH_CANCELLED && rc == 0) rc = cli_interrupted() ? 130 : 1;
     json_decref(res.ids);
     json_decref(res.logprobs);
     hy_buf_free(&res.text);
@@ -163,7 +165,7 @@ int cmd_run(cli_args *a)
     hy_err err;
     prompt p = { 0 };
     if (!cli_finish_options("run", a, bias)) return 2;
-    if (a->has_logprobs && !a->json) return cli_error("run", "--logprobs needs --json");
+    if (a->has_logprobs && !a->json) return cli_error("run", "--logprobs needs --json"), 2;
     int rc = 1;
     cli_catch_interrupt();
     if (read_prompt(a, &p)) {

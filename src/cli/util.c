@@ -10,7 +10,7 @@
 
 /* ---- Ctrl-C ------------------------------------------------------------------------------------ */
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, cli_bar_on_screen;
 
 static void on_interrupt(int sig)
 {
@@ -18,13 +18,29 @@ static void on_interrupt(int sig)
     interrupted = 1;
 }
 
-void cli_catch_interrupt(void)
+static void on_interrupt_end(int sig)
+{
+    static const char text[] = "hayate: interrupted\n";
+    if (write(2, "\r\033[K", cli_bar_on_screen ? 4 : 0) >= 0 && write(2, text, sizeof text - 1) >= 0) _exit(130);
+    _exit(130);
+}
+
+static void catch(void (*handler)(int))
 {
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
-    sa.sa_handler = on_interrupt;
+    sa.sa_handler = handler; /* no SA_RESTART: reading a prompt ends as well */
     sigaction(SIGINT, &sa, NULL);
-    signal(SIGPIPE, SIG_IGN);
+}
+
+void cli_catch_interrupt(void)
+{
+    catch(on_interrupt);
+}
+
+void cli_end_on_interrupt(void)
+{
+    catch(on_interrupt_end);
 }
 
 bool cli_interrupted(void)
@@ -55,6 +71,7 @@ bool cli_bar_step(void *bar, uint64_t done, uint64_t all)
     if (now - b->us_shown < 80000 && done < all) return cli_interrupted();
     b->us_shown = now;
     b->shown = true;
+    cli_bar_on_screen = 1;
     char bar_text[32], d[32], t[32], left[32] = "";
     int fill = all ? (int)(done * 24 / all) : 0;
     for (int i = 0; i < 24; i++) bar_text[i] = i < fill ? '#' : '.';
@@ -65,8 +82,14 @@ bool cli_bar_step(void *bar, uint64_t done, uint64_t all)
         double s = (double)(now - b->us_start) / 1e6 * (double)(all - done) / (double)done;
         snprintf(left, sizeof left, ", %d:%02d left", (int)s / 60, (int)s % 60);
     }
-    fprintf(stderr, "\r\033[K%s [%s] %s of %s%s%s%s", b->what, bar_text, d, t,
-            b->unit && strcmp(b->unit, "B") ? " " : "", b->unit && strcmp(b->unit, "B") ? b->unit : "", left);
+    bool bytes = !b->unit || strcmp(b->unit, "B") == 0;
+    char text[512];
+    snprintf(text, sizeof text, "%.60s [%s] %s of %s%s%s%s", b->what, bar_text, d, t, bytes ? "" : " ",
+             bytes ? "" : b->unit, left);
+    /* a line that wraps could not be wiped: what does not fit is cut */
+    struct winsize w = { 0 };
+    int columns = ioctl(2, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col - 1 : 79;
+    fprintf(stderr, "\r\033[K%.*s", columns, text);
     fflush(stderr);
     return cli_interrupted();
 }
@@ -75,6 +98,7 @@ void cli_bar_end(cli_bar *b)
 {
     if (b->shown) fprintf(stderr, "\r\033[K");
     b->shown = false;
+    cli_bar_on_screen = 0;
 }
 
 /* ---- files ------------------------------------------------------------------------------------- */
@@ -87,6 +111,7 @@ static bool read_stdin(const char *command, char **data, size_t *n)
     while ((k = fread(piece, 1, sizeof piece, stdin)) > 0 && !b.failed && b.len < HY_GIB) hy_buf_put(&b, piece, k);
     if (b.failed || ferror(stdin)) {
         hy_buf_free(&b);
+        if (interrupted) _exit(130);
         return cli_error(command, "standard input: %s", b.failed ? "out of memory" : strerror(errno)), false;
     }
     *n = b.len;

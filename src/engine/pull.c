@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define HUB "https://huggingface.co" /* unless HF_ENDPOINT names another */
@@ -118,6 +119,9 @@ static hy_status name_files(pull *p, const char *source, const char *out, hy_err
     if (!out || folder) HY_TRY(name_of(p->url, &name, err));
     p->out = folder ? join(out, "/", name) : join(out ? out : name, "", "");
     hy_free(name);
+    struct stat st;
+    if (p->out && stat(p->out, &st) == 0 && !S_ISREG(st.st_mode)) /* renaming would take a device's place */
+        return hy_fail(err, HY_E_IO, "%s is there and no regular file", p->out);
     if (p->out) p->part = join(p->out, ".part", "");
     if (p->part) p->tag = join(p->part, ".tag", "");
     return p->tag ? HY_OK : hy_fail_memory(err, "names", strlen(p->url));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define GGUF_VERSION  3
@@ -104,6 +105,9 @@ void hy_gguf_abort(hy_gguf_writer *w)
 hy_status hy_gguf_create(hy_gguf_writer **out, const char *path, hy_err *err)
 {
     *out = NULL;
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* renaming would put a file in a device's place */
+        return hy_fail(err, HY_E_IO, "%s is there and no regular file", path);
     size_t n_tmp = strlen(path) + 32;
     hy_gguf_writer *w = HY_NEW(hy_gguf_writer);
     if (!w) return hy_fail_memory(err, "GGUF writer", sizeof(*w));
