@@ -45,12 +45,17 @@ static hy_status put_id(hy_gguf_writer *w, const char *key, int32_t id, uint32_t
     return id < 0 || (uint32_t)id >= n_vocab ? HY_OK : hy_gguf_put_u32(w, key, (uint32_t)id, err);
 }
 
-/* A special token of tokenizer_config.json: its text, or an object with it. */
-static int32_t named_token(const hy_tok *t, const json_t *config, const char *key)
+/* A special token of tokenizer_config.json (its text, or an object with it), or config.json's id. */
+static int32_t named_token(const hy_tok *t, const hy_file *f, const char *key)
 {
-    const json_t *v = json_object_get(config, key);
+    const json_t *v = json_object_get(f->tokenizer_config, key);
     if (json_is_object(v)) v = json_object_get(v, "content");
-    return json_is_string(v) ? hy_tok_find(t, json_string_value(v), json_string_length(v)) : -1;
+    if (json_is_string(v)) return hy_tok_find(t, json_string_value(v), json_string_length(v));
+    char id[64];
+    snprintf(id, sizeof id, "%s_id", key);
+    v = json_object_get(f->config, id);
+    json_int_t n = json_is_integer(v) ? json_integer_value(v) : -1;
+    return n >= 0 && n <= INT32_MAX ? (int32_t)n : -1;
 }
 
 /* Ends of a generation beside EOS: generation_config.json lists them. */
@@ -58,6 +63,7 @@ static hy_status put_ends(hy_gguf_writer *w, const hy_tok *t, const hy_file *f, 
 {
     static const char *const key[] = { "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id" };
     const json_t *list = json_object_get(f->generation_config, "eos_token_id");
+    if (!json_is_array(list)) list = json_object_get(f->config, "eos_token_id");
     size_t used = 0;
     for (size_t i = 0; i < json_array_size(list) && used < HY_COUNT(key); i++) {
         json_int_t id = json_integer_value(json_array_get(list, i));
@@ -71,8 +77,8 @@ static hy_status put_specials(hy_gguf_writer *w, const hy_tok *t, const hy_file 
 {
     HY_TRY(put_id(w, "tokenizer.ggml.bos_token_id", hy_tok_bos(t), n_vocab, err));
     HY_TRY(put_id(w, "tokenizer.ggml.eos_token_id", hy_tok_eos(t), n_vocab, err));
-    HY_TRY(put_id(w, "tokenizer.ggml.unknown_token_id", named_token(t, f->tokenizer_config, "unk_token"), n_vocab, err));
-    HY_TRY(put_id(w, "tokenizer.ggml.padding_token_id", named_token(t, f->tokenizer_config, "pad_token"), n_vocab, err));
+    HY_TRY(put_id(w, "tokenizer.ggml.unknown_token_id", named_token(t, f, "unk_token"), n_vocab, err));
+    HY_TRY(put_id(w, "tokenizer.ggml.padding_token_id", named_token(t, f, "pad_token"), n_vocab, err));
     HY_TRY(hy_gguf_put_bool(w, "tokenizer.ggml.add_bos_token", hy_tok_adds_bos(t), err));
     HY_TRY(hy_gguf_put_bool(w, "tokenizer.ggml.add_eos_token", hy_tok_adds_eos(t), err));
     HY_TRY(put_ends(w, t, f, n_vocab, err));

@@ -137,6 +137,8 @@ struct hy_plan {
     bool decode_only;                   /* every row is one token */
     bool timing;
     hy_op_time time[HY_OP_COUNT];
+    hy_tap_fn *tap;
+    void *tap_ctx;
 };
 
 /* compile.c */
@@ -150,6 +152,8 @@ uint32_t hy_plan_fuse(const hy_plan *p, bool fuse, hy_entry *out); /* out: [n_pr
 hy_status hy_plan_check_batch(const hy_plan *p, uint32_t n_thread, const hy_kv *kv, const hy_batch *b,
                               const float *logits, hy_err *err);
 void hy_plan_att_work(hy_plan *p, uint32_t n_thread);
+/* tap.c */
+void hy_tap_entry(const hy_plan *p, const hy_entry *e, const hy_worker *w);
 /* rope.c */
 hy_status hy_rope_init(hy_rope_table *t, const hy_rope *r, hy_arena *a, hy_err *err);
 void hy_rope_step(const hy_rope_table *t, const hy_batch *b, uint32_t tok_first, uint32_t tok_last);

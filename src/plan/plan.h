@@ -107,6 +107,13 @@ typedef struct hy_op_time { hy_op op; uint64_t n, ns, bytes; } hy_op_time;
 void hy_plan_timing(hy_plan *p, bool on);
 uint32_t hy_plan_times(const hy_plan *p, hy_op_time out[HY_OP_COUNT]);
 
+/* Shows the inputs of every matrix multiplication, as floats, before it runs: n_tok rows of k, `stride`
+ * floats apart. Experts' matrices are shown once for each token that chose them; expert is 0 for the
+ * others. i_layer: -1 for the output matrix. From worker 0; fn NULL: off. */
+typedef void hy_tap_fn(void *ctx, hy_role role, int32_t i_layer, uint32_t expert, const float *x,
+                       uint32_t n_tok, size_t stride, uint64_t k);
+void hy_plan_tap(hy_plan *p, hy_tap_fn *fn, void *ctx);
+
 /* Text of the plan: instructions before and after fusion, operators' count, bytes each moves for one
  * decoded token. json: as a JSON object. */
 hy_status hy_plan_explain(const hy_model *m, const hy_plan_opts *o, bool json, hy_buf *out, hy_err *err);

@@ -75,6 +75,7 @@ static void walk(void *arg, hy_worker *w)
         if ((e->on_out && p->b->n_out == 0) || hy_heads_inside(p, i + 1)) continue;
         bool timed = p->timing && w->i == 0;
         uint64_t t0 = timed ? hy_now_ns() : 0;
+        if (p->tap && w->i == 0) hy_tap_entry(p, e, w);
         run_entry(p, i, w);
         if (!is_local(p, e)) hy_team_barrier(w);
         if (timed) account(p, e, hy_now_ns() - t0);

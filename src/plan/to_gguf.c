@@ -188,10 +188,11 @@ static hy_status list_role(hy_to_gguf *c, const hy_tensor_spec *s, uint32_t i_la
 {
     if (!belongs(c, s->role, i_layer)) return HY_OK;
     if (s->role == HY_W_OUTPUT && s->need == HY_OPTIONAL && is_tied(c)) return HY_OK;
-    const hy_name *fused = fused_name(c, s->role);
-    if (fused) return fused->pick == HY_PICK_Q || fused->pick == HY_PICK_FIRST ? put_fused(c, fused, i_layer, err) : HY_OK;
     hy_out_part part;
     HY_TRY(find_part(c, s, i_layer, &part));
+    /* what stands together in the folder stays together, where GGUF has a name for it */
+    const hy_name *fused = part.src.tensor && part.src.how->pick != HY_PICK_ALL ? fused_name(c, s->role) : NULL;
+    if (fused) return fused->pick == HY_PICK_Q || fused->pick == HY_PICK_FIRST ? put_fused(c, fused, i_layer, err) : HY_OK;
     if (!part.src.tensor && s->need == HY_OPTIONAL) return HY_OK;
     char name[HY_NAME_MAX];
     hy_source_name(c->file, c->m->family, c->prefix, s->role, i_layer, name);

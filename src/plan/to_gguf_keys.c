@@ -55,22 +55,32 @@ static hy_status put_sizes(keys *k, const hy_hparams *hp, hy_err *err)
     return hy_gguf_put_bool(k->w, key_of(k, "expert_weights_norm"), hp->norm_topk, err);
 }
 
+/* The family's block is parallel or sequential as the file says. */
+static bool has_both_forms(const hy_family *fam)
+{
+    for (uint32_t i = 0; i < fam->n_block_rows; i++)
+        if (fam->block[i].when & (HY_IF_PARALLEL | HY_IF_SEQUENTIAL)) return true;
+    return false;
+}
+
 /* Values that the family derives are not written; those it inverts are written the other way. */
 static hy_status put_scales(keys *k, const hy_hparams *hp, hy_err *err)
 {
     hy_hparams probe = *hp;
+    probe.attn_scale = 0;
     probe.embd_scale = 1;
     probe.logit_scale = 2;
     if (k->c->to->derive) HY_TRY(k->c->to->derive(&probe, err));
     HY_TRY(put_f32(k, hp->norm == HY_NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
                    hp->norm_eps, err));
-    HY_TRY(put_unless(k, "attention.scale", hp->attn_scale, 0, err));
+    double own = probe.attn_scale != 0 ? probe.attn_scale : 1 / sqrt(hp->d_k);
+    if (hp->attn_scale != own) HY_TRY(put_unless(k, "attention.scale", hp->attn_scale, 0, err));
     if (probe.embd_scale == 1) HY_TRY(put_unless(k, "embedding_scale", hp->embd_scale, 1, err));
     HY_TRY(put_unless(k, "residual_scale", hp->residual_scale, 1, err));
     HY_TRY(put_unless(k, "logit_scale", probe.logit_scale == 0.5 ? 1 / hp->logit_scale : hp->logit_scale, 1, err));
     HY_TRY(put_unless(k, "attn_logit_softcapping", hp->attn_softcap, 0, err));
     HY_TRY(put_unless(k, "final_logit_softcapping", hp->logit_softcap, 0, err));
-    if (hp->parallel == k->c->to->io->parallel && !hp->parallel) return HY_OK;
+    if (!has_both_forms(k->c->to)) return HY_OK;
     return hy_gguf_put_bool(k->w, key_of(k, "use_parallel_residual"), hp->parallel, err);
 }
 
@@ -85,7 +95,9 @@ static hy_status put_windows(keys *k, const hy_hparams *hp, hy_err *err)
     }
     if (n == 0) return HY_OK;
     HY_TRY(put_u32(k, "attention.sliding_window", hp->window, err));
-    if (by_rule) return HY_OK;
+    /* other readers know the rule of most families, but want these to spell it out */
+    bool spelled = strcmp(k->c->arch, "olmo2") == 0 || strcmp(k->c->arch, "exaone4") == 0;
+    if (by_rule && !spelled) return HY_OK;
     uint8_t *flag = hy_calloc(hp->n_layer, 1);
     if (!flag) return hy_fail_memory(err, "window pattern", hp->n_layer);
     for (uint32_t i = 0; i < hp->n_layer; i++) flag[i] = hp->layer[i].window != 0;
@@ -143,10 +155,7 @@ static hy_status put_ropes(keys *k, const hy_hparams *hp, hy_err *err)
     bool used[2] = { false, false };
     for (uint32_t i = 0; i < hp->n_layer; i++)
         if (hp->layer[i].rope >= 0) used[hp->layer[i].rope] = true;
-    bool own = used[1] && !io->plain_local_rope;
-    double by_rule = io->rope_base_local ? io->rope_base_local : hp->rope[0].base;
-    if (used[1] && hp->rope[1].base != by_rule) own = true;
-    HY_TRY(check_layers(k->c, hp, own || io->plain_local_rope, err));
+    HY_TRY(check_layers(k->c, hp, used[1] || io->plain_local_rope, err));
     if (!used[0] && !used[1]) return HY_OK;
     const hy_rope *r = &hp->rope[0], *l = &hp->rope[1];
     HY_TRY(put_u32(k, "rope.dimension_count", r->n_rot, err));
@@ -154,7 +163,7 @@ static hy_status put_ropes(keys *k, const hy_hparams *hp, hy_err *err)
     HY_TRY(put_scaling(k, r, err));
     if (used[1] && (l->kind != HY_ROPE_PLAIN || l->n_rot != r->n_rot))
         return hy_fail(err, HY_E_UNSUPPORTED, "GGUF has no form for a scaled rope in windowed layers");
-    return own ? put_f32(k, "rope.freq_base_swa", l->base, err) : HY_OK;
+    return used[1] ? put_f32(k, "rope.freq_base_swa", l->base, err) : HY_OK;
 }
 
 hy_status hy_to_gguf_keys(const hy_to_gguf *c, hy_gguf_writer *w, hy_err *err)
