@@ -10,7 +10,8 @@ static const hy_name hf[] = {
 
 hy_status hy_derive_gemma(hy_hparams *hp, hy_err *err)
 {
-    hp->embd_scale = (float)sqrt((double)hp->n_embd); /* in single precision, as the reference does */
+    /* in single precision, as the reference does */
+    hp->embd_scale = (float)sqrt((double)hp->n_embd);
     return HY_OK;
 }
 

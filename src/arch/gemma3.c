@@ -32,11 +32,13 @@ static const hy_family_io io = {
     .norm = HY_NORM_RMS, .act = HY_A_GELU_TANH, .act_fixed = true,
     .rope_base = 1000000, .rope_base_local = 10000, .plain_local_rope = true, .window_every = 6,
     .hf = HY_TABLE(hf), .defaults = HY_TABLE(defaults),
-    .hf_base = HY_TABLE(hy_hf_llama), .hf_prefix = "model.,language_model.model.,model.language_model.",
+    .hf_base = HY_TABLE(hy_hf_llama),
+    .hf_prefix = "model.,language_model.model.,model.language_model.",
 };
 
 const hy_family hy_family_gemma3 = {
-    .name = "gemma3", .gguf_arch = "gemma3", .hf_type = "gemma3_text,gemma3", .io = &io, .derive = derive,
+    .name = "gemma3", .gguf_arch = "gemma3", .hf_type = "gemma3_text,gemma3", .io = &io,
+    .derive = derive,
     .tensors = HY_TABLE(hy_sandwich_tensors), .head = HY_TABLE(hy_head_plain),
     .block = HY_TABLE(hy_sandwich_block), .tail = HY_TABLE(hy_tail_capped),
 };

@@ -16,7 +16,8 @@ static const hy_family_io io = {
 };
 
 const hy_family hy_family_granite = {
-    .name = "granite", .gguf_arch = "granite", .hf_type = "granite", .io = &io, .derive = hy_derive_granite,
+    .name = "granite", .gguf_arch = "granite", .hf_type = "granite", .io = &io,
+    .derive = hy_derive_granite,
     .tensors = HY_TABLE(hy_llama_tensors), .head = HY_TABLE(hy_head_plain),
     .block = HY_TABLE(hy_llama_block), .tail = HY_TABLE(hy_tail_scaled),
 };

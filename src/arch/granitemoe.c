@@ -15,7 +15,8 @@ static const hy_family_io io = {
 };
 
 const hy_family hy_family_granitemoe = {
-    .name = "granitemoe", .gguf_arch = "granitemoe", .hf_type = "granitemoe", .io = &io, .derive = hy_derive_granite,
+    .name = "granitemoe", .gguf_arch = "granitemoe", .hf_type = "granitemoe", .io = &io,
+    .derive = hy_derive_granite,
     .tensors = HY_TABLE(hy_llama_tensors), .head = HY_TABLE(hy_head_plain),
     .block = HY_TABLE(hy_llama_block), .tail = HY_TABLE(hy_tail_scaled),
 };

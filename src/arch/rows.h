@@ -7,7 +7,7 @@
 
 #define HY_TABLE(array) (array), HY_COUNT(array)
 
-/* ---- recipes: { op, out, a, b, weight, when } ------------------------------------------------- */
+/* ---- recipes: { op, out, a, b, weight, when } ---------------------------------------------- */
 
 #define HY_ROW(op, out, a, b, w, when)                                                             \
     { HY_OP_##op, HY_S_##out, HY_S_##a, HY_S_##b, HY_W_##w, (when) }
@@ -46,13 +46,16 @@
     HY_ROW(SELECT, Y, X, NONE, NONE, 0), HY_ROW(NORM, Y, Y, NONE, OUT_NORM, 0),                    \
     HY_ROW(MATMUL, L, Y, NONE, OUTPUT, 0)
 
-/* ---- tensors: { role, dims, need, bias } ------------------------------------------------------ */
+/* ---- tensors: { role, dims, need, bias } --------------------------------------------------- */
 
 #define HY_VEC(role, d, need) { HY_W_##role, { HY_D_##d, HY_D_NONE, HY_D_NONE }, HY_##need, false }
 #define HY_VEC_B(role, d, need) { HY_W_##role, { HY_D_##d, HY_D_NONE, HY_D_NONE }, HY_##need, true }
-#define HY_MAT(role, in, out, need) { HY_W_##role, { HY_D_##in, HY_D_##out, HY_D_NONE }, HY_##need, false }
-#define HY_MAT_B(role, in, out, need) { HY_W_##role, { HY_D_##in, HY_D_##out, HY_D_NONE }, HY_##need, true }
-#define HY_EXP(role, in, out) { HY_W_##role, { HY_D_##in, HY_D_##out, HY_D_EXPERT }, HY_NEEDED, false }
+#define HY_MAT(role, in, out, need)                                                                \
+    { HY_W_##role, { HY_D_##in, HY_D_##out, HY_D_NONE }, HY_##need, false }
+#define HY_MAT_B(role, in, out, need)                                                              \
+    { HY_W_##role, { HY_D_##in, HY_D_##out, HY_D_NONE }, HY_##need, true }
+#define HY_EXP(role, in, out)                                                                      \
+    { HY_W_##role, { HY_D_##in, HY_D_##out, HY_D_EXPERT }, HY_NEEDED, false }
 
 /* an absent output matrix is the token embedding */
 #define HY_TENSORS_EMBD                                                                            \
@@ -78,7 +81,7 @@
     HY_VEC_B(OUT_NORM, EMBD, NEEDED), HY_VEC_B(ATTN_NORM, EMBD, NEEDED),                           \
     HY_VEC_B(FFN_NORM, EMBD, NEEDED)
 
-/* ---- names in files: { role, name, pick, flags } ---------------------------------------------- */
+/* ---- names in files: { role, name, pick, flags } ------------------------------------------- */
 
 #define HY_NAME(role, name) { HY_W_##role, name, HY_PICK_ALL, 0 }
 #define HY_NAME_P1(role, name) { HY_W_##role, name, HY_PICK_ALL, HY_PLUS_ONE }
@@ -101,7 +104,7 @@
     { HY_W_E_UP, "layers.%u.mlp.experts.gate_up_proj", HY_PICK_SECOND, HY_BARE },                  \
     { HY_W_E_DOWN, "layers.%u.mlp.experts.down_proj", HY_PICK_ALL, HY_BARE }
 
-/* ---- shared tables (tables.c) ----------------------------------------------------------------- */
+/* ---- shared tables (tables.c) -------------------------------------------------------------- */
 
 extern const hy_recipe hy_head_plain[1];           /* EMBED */
 extern const hy_recipe hy_tail_plain[3];           /* SELECT, NORM, MATMUL */

@@ -12,7 +12,7 @@ const hy_recipe hy_tail_capped[4] = {
     HY_ROW(SOFTCAP, L, NONE, NONE, NONE, 0),
 };
 
-/* ---- llama ------------------------------------------------------------------------------------ */
+/* ---- llama --------------------------------------------------------------------------------- */
 
 const hy_tensor_spec hy_llama_tensors[HY_LLAMA_TENSORS] = {
     HY_TENSORS_EMBD, HY_TENSORS_NORMS, HY_TENSORS_ATTN, HY_TENSORS_GATED, HY_TENSORS_MOE,
@@ -29,7 +29,7 @@ const hy_recipe hy_llama_block[HY_LLAMA_BLOCK] = {
     HY_ROW(ADD, X, X, A, NONE, 0),
 };
 
-/* ---- qwen3 ------------------------------------------------------------------------------------ */
+/* ---- qwen3 --------------------------------------------------------------------------------- */
 
 const hy_tensor_spec hy_qwen3_tensors[HY_QWEN3_TENSORS] = {
     HY_TENSORS_EMBD, HY_TENSORS_NORMS, HY_TENSORS_ATTN,
@@ -49,7 +49,7 @@ const hy_recipe hy_qwen3_block[HY_QWEN3_BLOCK] = {
     HY_ROW(ADD, X, X, A, NONE, 0),
 };
 
-/* ---- norms on both sides ---------------------------------------------------------------------- */
+/* ---- norms on both sides ------------------------------------------------------------------- */
 
 const hy_tensor_spec hy_sandwich_tensors[HY_SANDWICH_TENSORS] = {
     HY_TENSORS_EMBD, HY_TENSORS_NORMS, HY_TENSORS_ATTN,
@@ -71,7 +71,7 @@ const hy_recipe hy_sandwich_block[HY_SANDWICH_BLOCK] = {
     HY_ROW(ADD, X, X, A, NONE, 0),
 };
 
-/* ---- olmo2 ------------------------------------------------------------------------------------ */
+/* ---- olmo2 --------------------------------------------------------------------------------- */
 
 const hy_tensor_spec hy_olmo2_tensors[HY_OLMO2_TENSORS] = {
     HY_TENSORS_EMBD, HY_VEC(OUT_NORM, EMBD, NEEDED), HY_TENSORS_ATTN,
@@ -92,7 +92,7 @@ const hy_recipe hy_olmo2_block[HY_OLMO2_BLOCK] = {
     HY_ROW(ADD, X, X, A, NONE, 0),
 };
 
-/* ---- cohere ----------------------------------------------------------------------------------- */
+/* ---- cohere -------------------------------------------------------------------------------- */
 
 const hy_tensor_spec hy_cohere_tensors[HY_COHERE_TENSORS] = {
     HY_TENSORS_EMBD, HY_VEC(OUT_NORM, EMBD, NEEDED), HY_VEC(ATTN_NORM, EMBD, NEEDED),
@@ -111,7 +111,7 @@ const hy_recipe hy_cohere_block[HY_COHERE_BLOCK] = {
     HY_ROW(ADD, X, X, B, NONE, 0),
 };
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names --------------------------------------------------------------------------------- */
 
 const hy_name hy_gguf_experts[3] = {
     HY_NAME(E_GATE, "blk.%u.ffn_gate.%u"),

@@ -1,4 +1,5 @@
-/* Filling a model's memory: matrices into panels, shared over the team; vectors and biases to F32. */
+/* Filling a model's memory: matrices into panels, shared over the team; vectors and biases to F32.
+ */
 #include "plan/weights.h"
 
 #define HY_PANEL_ROWS_MAX 64
@@ -10,7 +11,7 @@ bool hy_family_has(const hy_family *fam, hy_role role)
     return false;
 }
 
-/* ---- vectors, biases -------------------------------------------------------------------------- */
+/* ---- vectors, biases ----------------------------------------------------------------------- */
 
 static void fill_vector(const hy_load_job *j, const hy_tensor **parts, float *dst, float plus)
 {
@@ -45,20 +46,17 @@ static hy_status fill_bias(const hy_loader *l, const hy_load_job *j, float *dst,
     return HY_OK;
 }
 
-/* ---- matrices --------------------------------------------------------------------------------- */
+/* ---- matrices ------------------------------------------------------------------------------ */
 
 typedef struct packer {
     const hy_loader *l;
     const hy_load_job *j;
-    uint8_t *scratch;          /* of all workers */
-    uint64_t scratch_bytes;    /* of one: transposed rows, packed rows, one F32 row */
+    uint8_t *scratch;              /* of all workers */
+    uint64_t scratch_bytes;        /* of one: transposed rows, packed rows, one F32 row */
     uint64_t src_bytes, dst_bytes; /* of a row, in the file's type and the packed one */
 } packer;
 
-static bool cancelled(const hy_load_opts *o)
-{
-    return o->cancel && *o->cancel;
-}
+static bool cancelled(const hy_load_opts *o) { return o->cancel && *o->cancel; }
 
 /* Where row r of the role starts in expert e of the file. */
 static const uint8_t *source_row(const packer *p, uint32_t e, uint64_t r)
@@ -82,7 +80,8 @@ static void gather(const packer *p, uint32_t e, uint64_t first, uint64_t n, uint
         col[i] = hy_pick_row(j->src.how->pick, &p->l->m->hp, j->i_layer, j->n_row, first + i);
     for (uint64_t k = 0; k < j->k; k++)
         for (uint64_t i = 0; i < n; i++)
-            memcpy(dst + i * p->src_bytes + k * item, base + (k * j->src_total + col[i]) * item, item);
+            memcpy(dst + i * p->src_bytes + k * item, base + (k * j->src_total + col[i]) * item,
+                   item);
 }
 
 static void pack_one(const packer *p, uint32_t e, uint64_t i_panel, uint8_t *scratch)
@@ -98,7 +97,8 @@ static void pack_one(const packer *p, uint32_t e, uint64_t i_panel, uint8_t *scr
         rows[i] = transposed ? turned + i * p->src_bytes : source_row(p, e, first + i);
     hy_qtype have = j->part[0]->qtype;
     if (have != j->type) {
-        float *row = (float *)(scratch + p->scratch_bytes - HY_ROUND_UP(j->k * sizeof(float), HY_ALIGN));
+        float *row =
+            (float *)(scratch + p->scratch_bytes - HY_ROUND_UP(j->k * sizeof(float), HY_ALIGN));
         for (uint64_t i = 0; i < n; i++) {
             hy_quant(have)->unpack(rows[i], row, j->k);
             hy_quant(j->type)->pack(row, packed + i * p->dst_bytes, j->k, NULL);
@@ -136,12 +136,12 @@ static void run_pack(packer *p)
     if (p->l->opts->team) {
         hy_team_run(p->l->opts->team, pack_share, p);
     } else {
-        hy_worker alone = { NULL, 0, 1 };
+        hy_worker alone = {NULL, 0, 1};
         pack_share(p, &alone);
     }
 }
 
-/* ---- all -------------------------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------------------------- */
 
 static uint8_t *bump(hy_model_mem *mem, uint64_t n)
 {
@@ -155,7 +155,8 @@ static void place(hy_loader *l, hy_load_job *j)
 {
     hy_weight *w = j->w;
     if (w->panels)
-        for (uint32_t i = 0; i < j->n_part; i++) w->panels[i].data = bump(l->m->mem, j->panels_bytes);
+        for (uint32_t i = 0; i < j->n_part; i++)
+            w->panels[i].data = bump(l->m->mem, j->panels_bytes);
     if (j->vec_bytes) w->vec = (float *)bump(l->m->mem, j->vec_bytes);
     if (j->bias_bytes) w->bias = (float *)bump(l->m->mem, j->bias_bytes);
 }
@@ -194,7 +195,7 @@ hy_status hy_load_pack(hy_loader *l, hy_err *err)
     uint32_t n_worker = o->team ? hy_team_size(o->team) : 1;
     if (o->kern->panel == 0 || o->kern->panel > HY_PANEL_ROWS_MAX)
         return hy_fail(err, HY_E_INTERNAL, "panels of %u rows", o->kern->panel);
-    packer p = { .l = l };
+    packer p = {.l = l};
     for (uint32_t i = 0; i < l->n_job; i++)
         if (l->job[i].w->panels)
             p.scratch_bytes = HY_MAX(p.scratch_bytes, scratch_of(&l->job[i], o->kern->panel, &p));

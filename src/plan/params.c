@@ -1,4 +1,5 @@
-/* Hyper-parameters: the family's defaults, the file's values, what follows from them, the checks. */
+/* Hyper-parameters: the family's defaults, the file's values, what follows from them, the checks.
+ */
 #include "plan/load.h"
 #include <math.h>
 
@@ -68,12 +69,16 @@ static void spread(hy_draft *d)
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         hy_layer_params *l = &hp->layer[i];
         bool windowed = hp->window != 0;
-        if (windowed && d->windowed) windowed = d->windowed[i];
-        else if (windowed && d->window_every) windowed = (i + 1) % d->window_every != 0;
+        if (windowed && d->windowed)
+            windowed = d->windowed[i];
+        else if (windowed && d->window_every)
+            windowed = (i + 1) % d->window_every != 0;
         l->window = windowed ? hp->window : 0;
         bool rope = !io->no_rope;
-        if (d->no_rope) rope = rope && !d->no_rope[i];
-        else if (io->no_rope_every) rope = rope && (i + 1) % io->no_rope_every != 0;
+        if (d->no_rope)
+            rope = rope && !d->no_rope[i];
+        else if (io->no_rope_every)
+            rope = rope && (i + 1) % io->no_rope_every != 0;
         if (io->full_no_rope && hp->window && !windowed) rope = false;
         l->rope = (int8_t)(!rope ? -1 : windowed && d->local_rope ? 1 : 0);
         hy_source router;
@@ -90,8 +95,9 @@ static hy_status bad(hy_err *err, const char *what, double value, const char *de
 static hy_status check_rope(const hy_rope *r, uint32_t d_k, hy_err *err)
 {
     if (r->n_rot < 2 || r->n_rot % 2 || r->n_rot > d_k)
-        return hy_fail(err, HY_E_FORMAT, "rope dimension count is %u: must be even, 2..%u (head size)",
-                       r->n_rot, d_k);
+        return hy_fail(err, HY_E_FORMAT,
+                       "rope dimension count is %u: must be even, 2..%u (head size)", r->n_rot,
+                       d_k);
     if (!(r->base > 1) || !isfinite(r->base)) return bad(err, "rope base", r->base, "above 1");
     if (!(r->factor > 0) || !isfinite(r->factor))
         return bad(err, "rope scaling factor", r->factor, "above 0");
@@ -103,8 +109,8 @@ static hy_status check_rope(const hy_rope *r, uint32_t d_k, hy_err *err)
         return hy_fail(err, HY_E_FORMAT, "rope scaling needs the original context length");
     if (r->kind == HY_ROPE_LLAMA3 && !(r->low_freq > 0 && r->high_freq > r->low_freq))
         return hy_fail(err, HY_E_FORMAT,
-                       "rope frequency factors are %.9g and %.9g: must be 0 < low < high", r->low_freq,
-                       r->high_freq);
+                       "rope frequency factors are %.9g and %.9g: must be 0 < low < high",
+                       r->low_freq, r->high_freq);
     if (r->kind == HY_ROPE_YARN && !(r->beta_slow > 0 && r->beta_fast > r->beta_slow))
         return hy_fail(err, HY_E_FORMAT,
                        "rope beta_slow and beta_fast are %.9g and %.9g: must be 0 < slow < fast",
@@ -127,10 +133,13 @@ static hy_status check_experts(const hy_hparams *hp, hy_err *err)
 
 static hy_status check(const hy_hparams *hp, hy_err *err)
 {
-    const struct { const char *name; double value; } finite[] = {
-        { "embedding scale", hp->embd_scale }, { "attention scale", hp->attn_scale },
-        { "residual scale", hp->residual_scale }, { "logit scale", hp->logit_scale },
-        { "expert scale", hp->expert_scale },
+    const struct {
+        const char *name;
+        double value;
+    } finite[] = {
+        {"embedding scale", hp->embd_scale},    {"attention scale", hp->attn_scale},
+        {"residual scale", hp->residual_scale}, {"logit scale", hp->logit_scale},
+        {"expert scale", hp->expert_scale},
     };
     for (size_t i = 0; i < HY_COUNT(finite); i++)
         if (!isfinite(finite[i].value)) return bad(err, finite[i].name, finite[i].value, "finite");
@@ -140,7 +149,7 @@ static hy_status check(const hy_hparams *hp, hy_err *err)
         return bad(err, "attention soft cap", hp->attn_softcap, "0 or more");
     if (!(hp->logit_softcap >= 0) || !isfinite(hp->logit_softcap))
         return bad(err, "logit soft cap", hp->logit_softcap, "0 or more");
-    bool used[2] = { false, false };
+    bool used[2] = {false, false};
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         const hy_layer_params *l = &hp->layer[i];
         if (l->n_kv_head == 0 || l->n_head % l->n_kv_head)
@@ -158,7 +167,7 @@ static hy_status find_family(const hy_family **out, const hy_file *f, hy_err *er
 {
     char name[96];
     if (f->kind == HY_FILE_GGUF) {
-        hy_str arch = { "", 0 };
+        hy_str arch = {"", 0};
         HY_TRY(hy_meta_string(f, "general.architecture", true, &arch, err));
         snprintf(name, sizeof name, "%.*s", (int)HY_MIN(arch.n, sizeof name - 1), arch.p);
         return hy_family_by_gguf(out, name, err);
@@ -174,8 +183,11 @@ hy_status hy_params_read(hy_model *m, const hy_file *f, hy_err *err)
 {
     HY_TRY(find_family(&m->family, f, err));
     const hy_family_io *io = m->family->io;
-    hy_draft d = { .file = f, .family = m->family, .arena = m->arena, .hp = &m->hp,
-                   .window_every = io->window_every };
+    hy_draft d = {.file = f,
+                  .family = m->family,
+                  .arena = m->arena,
+                  .hp = &m->hp,
+                  .window_every = io->window_every};
     set_defaults(&m->hp, io);
     HY_TRY(f->kind == HY_FILE_GGUF ? hy_params_gguf(&d, err) : hy_params_hf(&d, err));
     hy_hparams *hp = &m->hp;

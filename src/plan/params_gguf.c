@@ -7,7 +7,7 @@ typedef struct reader {
     hy_draft *d;
     const hy_file *f;
     char arch[64];
-    char key[160];             /* of the last look-up */
+    char key[160]; /* of the last look-up */
 } reader;
 
 static const char *key_of(reader *r, const char *suffix)
@@ -35,8 +35,8 @@ static hy_status get_f64(reader *r, const char *suffix, bool needed, double *out
     return hy_meta_f64(r->f, key_of(r, suffix), needed, out, err);
 }
 
-/* A number for all layers or an array of one each. `field`: offset in hy_layer_params. *max_out: the
- * largest. Absent: `absent` (0: the key is needed). */
+/* A number for all layers or an array of one each. `field`: offset in hy_layer_params. *max_out:
+ * the largest. Absent: `absent` (0: the key is needed). */
 static hy_status get_per_layer(reader *r, const char *suffix, uint32_t absent, uint64_t limit,
                                size_t field, uint32_t *max_out, hy_err *err)
 {
@@ -85,11 +85,12 @@ static hy_status read_sizes(reader *r, hy_err *err)
     HY_TRY(get_per_layer(r, "feed_forward_length", hp->n_ff_expert, HY_FF_MAX,
                          offsetof(hy_layer_params, n_ff), &hp->n_ff, err));
     hp->n_ff_shared = hp->n_ff;
-    HY_TRY(get_u32(r, "expert_shared_feed_forward_length", false, 1, HY_FF_MAX, &hp->n_ff_shared, err));
+    HY_TRY(get_u32(r, "expert_shared_feed_forward_length", false, 1, HY_FF_MAX, &hp->n_ff_shared,
+                   err));
     if (!meta(r, "attention.key_length") && hp->n_embd % hp->n_head)
         return hy_fail(err, HY_E_FORMAT,
-                       "%s is absent and %s.embedding_length %u is no multiple of the %u heads", r->key,
-                       r->arch, hp->n_embd, hp->n_head);
+                       "%s is absent and %s.embedding_length %u is no multiple of the %u heads",
+                       r->key, r->arch, hp->n_embd, hp->n_head);
     hp->d_k = hp->n_embd / hp->n_head;
     HY_TRY(get_u32(r, "attention.key_length", false, 1, HY_HEAD_DIM_MAX, &hp->d_k, err));
     hp->d_v = hp->d_k;
@@ -115,8 +116,9 @@ static hy_status read_vocab(reader *r, hy_err *err)
 static hy_status read_scales(reader *r, hy_err *err)
 {
     hy_hparams *hp = r->d->hp;
-    HY_TRY(get_f64(r, hp->norm == HY_NORM_RMS ? "attention.layer_norm_rms_epsilon"
-                                              : "attention.layer_norm_epsilon",
+    HY_TRY(get_f64(r,
+                   hp->norm == HY_NORM_RMS ? "attention.layer_norm_rms_epsilon"
+                                           : "attention.layer_norm_epsilon",
                    true, &hp->norm_eps, err));
     HY_TRY(get_f64(r, "attention.scale", false, &hp->attn_scale, err));
     HY_TRY(get_f64(r, "embedding_scale", false, &hp->embd_scale, err));
@@ -129,8 +131,8 @@ static hy_status read_scales(reader *r, hy_err *err)
     HY_TRY(hy_meta_bool(r->f, key_of(r, "use_parallel_residual"), false, &hp->parallel, err));
     uint32_t gating = 0; /* 1 softmax, 2 sigmoid, 3 softmax of the chosen */
     HY_TRY(get_u32(r, "expert_gating_func", false, 0, 3, &gating, err));
-    static const hy_gating kinds[] = { HY_GATE_SOFTMAX, HY_GATE_SOFTMAX, HY_GATE_SIGMOID,
-                                       HY_GATE_TOPK_SOFTMAX };
+    static const hy_gating kinds[] = {HY_GATE_SOFTMAX, HY_GATE_SOFTMAX, HY_GATE_SIGMOID,
+                                      HY_GATE_TOPK_SOFTMAX};
     if (gating) hp->gating = kinds[gating];
     return HY_OK;
 }
@@ -151,7 +153,8 @@ static hy_status read_windows(reader *r, hy_err *err)
     if (!r->d->windowed) return hy_fail_memory(err, "window pattern", hp->n_layer);
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         uint64_t v = 0;
-        if (m->item == HY_M_BOOL) v = ((const uint8_t *)m->data)[i];
+        if (m->item == HY_M_BOOL)
+            v = ((const uint8_t *)m->data)[i];
         else if (!hy_meta_item_u64(m, i, &v))
             return hy_fail(err, HY_E_FORMAT, "%s[%u] is no truth value", r->key, i);
         r->d->windowed[i] = v != 0;
@@ -166,7 +169,8 @@ static hy_status read_factors(reader *r, const char *name, const float **out, hy
     if (!t || !t->data) return HY_OK;
     uint64_t n = r->d->hp->rope[0].n_rot / 2;
     if (!t->known || !hy_quant(t->qtype)->is_float)
-        return hy_fail(err, HY_E_UNSUPPORTED, "%s: type %u; must be a float type", name, t->ggml_type);
+        return hy_fail(err, HY_E_UNSUPPORTED, "%s: type %u; must be a float type", name,
+                       t->ggml_type);
     if (t->dim[0] != n || t->n_dims != 1)
         return hy_fail(err, HY_E_FORMAT, "%s has %llu numbers: must be %llu (half the rope)", name,
                        (unsigned long long)t->dim[0], (unsigned long long)n);
@@ -181,18 +185,20 @@ static hy_status read_factors(reader *r, const char *name, const float **out, hy
     return HY_OK;
 }
 
-static bool str_is(hy_str s, const char *t)
-{
-    return s.n == strlen(t) && memcmp(s.p, t, s.n) == 0;
-}
+static bool str_is(hy_str s, const char *t) { return s.n == strlen(t) && memcmp(s.p, t, s.n) == 0; }
 
 static hy_status rope_kind(reader *r, hy_rope *rope, hy_err *err)
 {
-    static const struct { const char *name; hy_rope_kind kind; } kinds[] = {
-        { "none", HY_ROPE_PLAIN }, { "linear", HY_ROPE_LINEAR }, { "yarn", HY_ROPE_YARN },
-        { "longrope", HY_ROPE_LONGROPE },
+    static const struct {
+        const char *name;
+        hy_rope_kind kind;
+    } kinds[] = {
+        {"none", HY_ROPE_PLAIN},
+        {"linear", HY_ROPE_LINEAR},
+        {"yarn", HY_ROPE_YARN},
+        {"longrope", HY_ROPE_LONGROPE},
     };
-    hy_str type = { "none", 4 };
+    hy_str type = {"none", 4};
     HY_TRY(hy_meta_string(r->f, key_of(r, "rope.scaling.type"), false, &type, err));
     for (size_t i = 0; i < HY_COUNT(kinds); i++) {
         if (!str_is(type, kinds[i].name)) continue;
@@ -218,8 +224,8 @@ static hy_status read_rope(reader *r, hy_err *err)
     }
     if (rope->factor == 0) rope->factor = 1;
     rope->n_ctx_orig = hp->n_ctx_train;
-    HY_TRY(get_u32(r, "rope.scaling.original_context_length", false, 1, HY_CTX_MAX, &rope->n_ctx_orig,
-                   err));
+    HY_TRY(get_u32(r, "rope.scaling.original_context_length", false, 1, HY_CTX_MAX,
+                   &rope->n_ctx_orig, err));
     HY_TRY(get_f64(r, "rope.scaling.attn_factor", false, &rope->attn_factor, err));
     HY_TRY(get_f64(r, "rope.scaling.yarn_attn_factor", false, &rope->attn_factor, err));
     HY_TRY(get_f64(r, "rope.scaling.yarn_ext_factor", false, &rope->ext_factor, err));
@@ -241,8 +247,8 @@ static hy_status read_rope(reader *r, hy_err *err)
 
 hy_status hy_params_gguf(hy_draft *d, hy_err *err)
 {
-    reader r = { .d = d, .f = d->file };
-    hy_str arch = { "", 0 };
+    reader r = {.d = d, .f = d->file};
+    hy_str arch = {"", 0};
     HY_TRY(hy_meta_string(d->file, "general.architecture", true, &arch, err));
     snprintf(r.arch, sizeof r.arch, "%.*s", (int)HY_MIN(arch.n, sizeof r.arch - 1), arch.p);
     HY_TRY(read_sizes(&r, err));

@@ -32,7 +32,7 @@ static const hy_default *default_of(const hy_family_io *io, const char *keys)
 
 typedef struct reader {
     hy_draft *d;
-    const json_t *cfg;         /* config.json, or its text_config */
+    const json_t *cfg; /* config.json, or its text_config */
     const hy_family_io *io;
 } reader;
 
@@ -43,7 +43,8 @@ static hy_status get_u32(const reader *r, const char *keys, bool needed, uint64_
     const json_t *v = pick(r->cfg, keys, name);
     const hy_default *def = v ? NULL : default_of(r->io, keys);
     if (!v && !def && needed)
-        return hy_fail(err, HY_E_FORMAT, "config.json: %.*s is absent", (int)strcspn(keys, "|"), keys);
+        return hy_fail(err, HY_E_FORMAT, "config.json: %.*s is absent", (int)strcspn(keys, "|"),
+                       keys);
     if (!v && !def) return HY_OK;
     if (v && !json_is_integer(v))
         return hy_fail(err, HY_E_FORMAT, "config.json: %s is no whole number", name);
@@ -71,7 +72,8 @@ static hy_status get_f64(const reader *r, const char *keys, bool needed, double 
     char name[64];
     if (!pick(r->cfg, keys, name)) {
         const hy_default *def = default_of(r->io, keys);
-        if (def) *out = def->value;
+        if (def)
+            *out = def->value;
         else if (needed)
             return hy_fail(err, HY_E_FORMAT, "config.json: %.*s is absent", (int)strcspn(keys, "|"),
                            keys);
@@ -86,7 +88,8 @@ static hy_status refuse(const reader *r, hy_err *err)
         const json_t *v = json_object_get(r->cfg, r->io->refuse[i].key);
         if (!json_is_boolean(v) || json_is_true(v) != r->io->refuse[i].value) continue;
         return hy_fail(err, HY_E_UNSUPPORTED, "config.json: %s = %s is not supported for %s",
-                       r->io->refuse[i].key, json_is_true(v) ? "true" : "false", r->d->family->name);
+                       r->io->refuse[i].key, json_is_true(v) ? "true" : "false",
+                       r->d->family->name);
     }
     const json_t *clip = json_object_get(r->cfg, "clip_qkv");
     if (json_is_number(clip))
@@ -112,7 +115,8 @@ static hy_status read_kv_heads(const reader *r, hy_err *err)
         if (json_is_true(multi)) hp->n_kv_head = 1;
         return HY_OK;
     }
-    return get_u32(r, "num_key_value_heads|num_kv_heads", false, 1, HY_HEADS_MAX, &hp->n_kv_head, err);
+    return get_u32(r, "num_key_value_heads|num_kv_heads", false, 1, HY_HEADS_MAX, &hp->n_kv_head,
+                   err);
 }
 
 static hy_status read_sizes(const reader *r, hy_err *err)
@@ -129,17 +133,21 @@ static hy_status read_sizes(const reader *r, hy_err *err)
     hp->d_k = 0;
     HY_TRY(get_u32(r, "head_dim", false, 1, HY_HEAD_DIM_MAX, &hp->d_k, err));
     if (hp->d_k == 0 && hp->n_embd % hp->n_head)
-        return hy_fail(err, HY_E_FORMAT, "config.json: hidden size %u is no multiple of the %u heads",
-                       hp->n_embd, hp->n_head);
+        return hy_fail(err, HY_E_FORMAT,
+                       "config.json: hidden size %u is no multiple of the %u heads", hp->n_embd,
+                       hp->n_head);
     if (hp->d_k == 0) hp->d_k = hp->n_embd / hp->n_head;
     hp->d_v = hp->d_k;
     hp->n_ff = 4 * hp->n_embd; /* GPT-2, Falcon */
-    HY_TRY(get_u32(r, "intermediate_size|ffn_hidden_size|n_inner", false, 1, HY_FF_MAX, &hp->n_ff, err));
-    HY_TRY(get_u32(r, "num_local_experts|num_experts", false, 0, HY_EXPERTS_MAX, &hp->n_expert, err));
+    HY_TRY(get_u32(r, "intermediate_size|ffn_hidden_size|n_inner", false, 1, HY_FF_MAX, &hp->n_ff,
+                   err));
+    HY_TRY(
+        get_u32(r, "num_local_experts|num_experts", false, 0, HY_EXPERTS_MAX, &hp->n_expert, err));
     if (hp->n_expert)
         HY_TRY(get_u32(r, "num_experts_per_tok", true, 1, HY_EXPERTS_MAX, &hp->n_expert_used, err));
     HY_TRY(get_u32(r, "moe_intermediate_size", false, 1, HY_FF_MAX, &hp->n_ff_expert, err));
-    HY_TRY(get_u32(r, "shared_expert_intermediate_size", false, 1, HY_FF_MAX, &hp->n_ff_shared, err));
+    HY_TRY(
+        get_u32(r, "shared_expert_intermediate_size", false, 1, HY_FF_MAX, &hp->n_ff_shared, err));
     HY_TRY(hy_params_alloc_layers(r->d, err));
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         hp->layer[i].n_head = hp->n_head;
@@ -151,10 +159,18 @@ static hy_status read_sizes(const reader *r, hy_err *err)
 
 static hy_status read_act(const reader *r, hy_err *err)
 {
-    static const struct { const char *name; hy_act_kind act; } acts[] = {
-        { "silu", HY_A_SILU }, { "swish", HY_A_SILU }, { "gelu", HY_A_GELU },
-        { "gelu_new", HY_A_GELU_TANH }, { "gelu_pytorch_tanh", HY_A_GELU_TANH },
-        { "gelu_fast", HY_A_GELU_TANH }, { "relu", HY_A_RELU }, { "relu2", HY_A_RELU2 },
+    static const struct {
+        const char *name;
+        hy_act_kind act;
+    } acts[] = {
+        {"silu", HY_A_SILU},
+        {"swish", HY_A_SILU},
+        {"gelu", HY_A_GELU},
+        {"gelu_new", HY_A_GELU_TANH},
+        {"gelu_pytorch_tanh", HY_A_GELU_TANH},
+        {"gelu_fast", HY_A_GELU_TANH},
+        {"relu", HY_A_RELU},
+        {"relu2", HY_A_RELU2},
     };
     char key[64];
     const char *name = json_string_value(
@@ -172,8 +188,8 @@ static hy_status read_scales(const reader *r, hy_err *err)
 {
     hy_hparams *hp = r->d->hp;
     const char *eps = hp->norm == HY_NORM_RMS
-        ? "rms_norm_eps|norm_eps|layer_norm_eps|layer_norm_epsilon"
-        : "layer_norm_eps|layer_norm_epsilon|norm_eps|norm_epsilon|rms_norm_eps";
+                          ? "rms_norm_eps|norm_eps|layer_norm_eps|layer_norm_epsilon"
+                          : "layer_norm_eps|layer_norm_epsilon|norm_eps|norm_epsilon|rms_norm_eps";
     HY_TRY(get_f64(r, eps, true, &hp->norm_eps, err));
     HY_TRY(read_act(r, err));
     HY_TRY(get_f64(r, "embedding_multiplier", false, &hp->embd_scale, err));
@@ -184,7 +200,8 @@ static hy_status read_scales(const reader *r, hy_err *err)
     HY_TRY(get_f64(r, "final_logit_softcapping", false, &hp->logit_softcap, err));
     double q = 0;
     HY_TRY(get_f64(r, "query_pre_attn_scalar", false, &q, err));
-    if (q < 0) return hy_fail(err, HY_E_FORMAT, "config.json: query_pre_attn_scalar is %g: below 0", q);
+    if (q < 0)
+        return hy_fail(err, HY_E_FORMAT, "config.json: query_pre_attn_scalar is %g: below 0", q);
     if (q > 0) hp->attn_scale = 1 / sqrt(q);
     const json_t *v = json_object_get(r->cfg, "norm_topk_prob");
     if (json_is_boolean(v)) hp->norm_topk = json_is_true(v);
@@ -193,7 +210,7 @@ static hy_status read_scales(const reader *r, hy_err *err)
     return HY_OK;
 }
 
-/* ---- windows, layers without rope ------------------------------------------------------------- */
+/* ---- windows, layers without rope ---------------------------------------------------------- */
 
 static hy_status layer_table(const reader *r, uint8_t **out, hy_err *err)
 {
@@ -205,7 +222,8 @@ static hy_status read_layer_types(const reader *r, const json_t *types, hy_err *
 {
     hy_hparams *hp = r->d->hp;
     if (!json_is_array(types) || json_array_size(types) < hp->n_layer)
-        return hy_fail(err, HY_E_FORMAT, "config.json: layer_types has %zu items: must be %u (layers)",
+        return hy_fail(err, HY_E_FORMAT,
+                       "config.json: layer_types has %zu items: must be %u (layers)",
                        json_array_size(types), hp->n_layer);
     HY_TRY(layer_table(r, &r->d->windowed, err));
     for (uint32_t i = 0; i < hp->n_layer; i++) {
@@ -213,7 +231,8 @@ static hy_status read_layer_types(const reader *r, const json_t *types, hy_err *
         if (!s) return hy_fail(err, HY_E_FORMAT, "config.json: layer_types[%u] is no string", i);
         r->d->windowed[i] = strcmp(s, "sliding_attention") == 0;
         if (!r->d->windowed[i] && strcmp(s, "full_attention") != 0)
-            return hy_fail(err, HY_E_UNSUPPORTED, "config.json: layer_types[%u] %.40s is not known", i, s);
+            return hy_fail(err, HY_E_UNSUPPORTED, "config.json: layer_types[%u] %.40s is not known",
+                           i, s);
     }
     return HY_OK;
 }
@@ -232,8 +251,7 @@ static hy_status read_windows(const reader *r, hy_err *err)
     if (json_is_string(pattern) && json_string_length(pattern) > 0) { /* "LLLG" */
         HY_TRY(layer_table(r, &r->d->windowed, err));
         for (uint32_t i = 0; i < hp->n_layer; i++)
-            r->d->windowed[i] =
-                json_string_value(pattern)[i % json_string_length(pattern)] == 'L';
+            r->d->windowed[i] = json_string_value(pattern)[i % json_string_length(pattern)] == 'L';
     } else if (pattern) {
         HY_TRY(get_u32(r, key, true, 1, HY_LAYERS_MAX, &r->d->window_every, err));
     } else if (json_is_true(json_object_get(r->cfg, "use_sliding_window"))) {
@@ -259,7 +277,7 @@ static hy_status read_no_rope(const reader *r, hy_err *err)
     return HY_OK;
 }
 
-/* ---- rope ------------------------------------------------------------------------------------- */
+/* ---- rope ---------------------------------------------------------------------------------- */
 
 static hy_status read_factors(const reader *r, const json_t *o, const char *key, uint32_t n_rot,
                               const float **out, hy_err *err)
@@ -267,14 +285,16 @@ static hy_status read_factors(const reader *r, const json_t *o, const char *key,
     const json_t *a = json_object_get(o, key);
     size_t n = n_rot / 2;
     if (!json_is_array(a) || json_array_size(a) != n)
-        return hy_fail(err, HY_E_FORMAT, "config.json: %s has %zu numbers: must be %zu (half the rope)",
-                       key, json_array_size(a), n);
+        return hy_fail(err, HY_E_FORMAT,
+                       "config.json: %s has %zu numbers: must be %zu (half the rope)", key,
+                       json_array_size(a), n);
     float *f = HY_ARENA_NEW(r->d->arena, float, n);
     if (!f) return hy_fail_memory(err, key, n * sizeof *f);
     for (size_t i = 0; i < n; i++) {
         f[i] = (float)json_number_value(json_array_get(a, i));
         if (!(f[i] > 0) || !isfinite(f[i]))
-            return hy_fail(err, HY_E_FORMAT, "config.json: %s[%zu] is %g: must be above 0", key, i, f[i]);
+            return hy_fail(err, HY_E_FORMAT, "config.json: %s[%zu] is %g: must be above 0", key, i,
+                           f[i]);
     }
     *out = f;
     return HY_OK;
@@ -282,10 +302,13 @@ static hy_status read_factors(const reader *r, const json_t *o, const char *key,
 
 static hy_status rope_kind(const json_t *o, hy_rope_kind *out, hy_err *err)
 {
-    static const struct { const char *name; hy_rope_kind kind; } kinds[] = {
-        { "default", HY_ROPE_PLAIN }, { "linear", HY_ROPE_LINEAR }, { "dynamic", HY_ROPE_DYNAMIC },
-        { "llama3", HY_ROPE_LLAMA3 }, { "yarn", HY_ROPE_YARN }, { "longrope", HY_ROPE_LONGROPE },
-        { "su", HY_ROPE_LONGROPE },
+    static const struct {
+        const char *name;
+        hy_rope_kind kind;
+    } kinds[] = {
+        {"default", HY_ROPE_PLAIN}, {"linear", HY_ROPE_LINEAR}, {"dynamic", HY_ROPE_DYNAMIC},
+        {"llama3", HY_ROPE_LLAMA3}, {"yarn", HY_ROPE_YARN},     {"longrope", HY_ROPE_LONGROPE},
+        {"su", HY_ROPE_LONGROPE},
     };
     char key[64];
     const char *name = json_string_value(pick(o, "rope_type|type", key));
@@ -296,9 +319,10 @@ static hy_status rope_kind(const json_t *o, hy_rope_kind *out, hy_err *err)
         *out = kinds[i].kind;
         return HY_OK;
     }
-    return hy_fail(err, HY_E_UNSUPPORTED,
-                   "config.json: rope type %.40s; known: default, linear, dynamic, llama3, yarn, longrope",
-                   name);
+    return hy_fail(
+        err, HY_E_UNSUPPORTED,
+        "config.json: rope type %.40s; known: default, linear, dynamic, llama3, yarn, longrope",
+        name);
 }
 
 /* attention_factor where given, else by the kind's formula. */
@@ -312,8 +336,8 @@ static hy_status attn_factor(const json_t *o, hy_rope *rope, double n_ctx, hy_er
         HY_TRY(get_f64_in(o, "mscale_all_dim", &all, err));
         rope->attn_factor = hy_yarn_attn_factor(rope->factor, 1);
         if (m != 0 && all != 0)
-            rope->attn_factor = hy_yarn_attn_factor(rope->factor, m) /
-                                hy_yarn_attn_factor(rope->factor, all);
+            rope->attn_factor =
+                hy_yarn_attn_factor(rope->factor, m) / hy_yarn_attn_factor(rope->factor, all);
     }
     if (rope->kind == HY_ROPE_LONGROPE || rope->kind == HY_ROPE_YARN)
         HY_TRY(get_f64_in(o, "attention_factor", &rope->attn_factor, err));
@@ -328,8 +352,8 @@ static hy_status read_one_rope(const reader *r, const json_t *o, hy_rope *rope, 
     HY_TRY(get_f64(r, "partial_rotary_factor|rotary_pct|rope_pct", false, &part, err));
     if (o) HY_TRY(get_f64_in(o, "partial_rotary_factor", &part, err));
     if (!(part > 0) || part > 1)
-        return hy_fail(err, HY_E_FORMAT, "config.json: rotary part is %g: must be above 0, at most 1",
-                       part);
+        return hy_fail(err, HY_E_FORMAT,
+                       "config.json: rotary part is %g: must be above 0, at most 1", part);
     rope->n_rot = (uint32_t)(hp->d_k * part);
     rope->n_ctx_orig = hp->n_ctx_train;
     if (!o) return HY_OK;
@@ -384,7 +408,7 @@ static hy_status read_ropes(const reader *r, hy_err *err)
 hy_status hy_params_hf(hy_draft *d, hy_err *err)
 {
     const json_t *text = json_object_get(d->file->config, "text_config");
-    reader r = { .d = d, .cfg = json_is_object(text) ? text : d->file->config, .io = d->family->io };
+    reader r = {.d = d, .cfg = json_is_object(text) ? text : d->file->config, .io = d->family->io};
     HY_TRY(refuse(&r, err));
     HY_TRY(read_sizes(&r, err));
     HY_TRY(read_scales(&r, err));

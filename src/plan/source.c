@@ -30,8 +30,8 @@ static bool has_second_index(const char *pattern)
 }
 
 /* The tensor of one naming row; suffix by its flags. */
-static const hy_tensor *look(const hy_file *f, const char *prefix, const hy_name *how, uint32_t i_layer,
-                             uint32_t i, bool bias)
+static const hy_tensor *look(const hy_file *f, const char *prefix, const hy_name *how,
+                             uint32_t i_layer, uint32_t i, bool bias)
 {
     char name[HY_NAME_MAX], full[2 * HY_NAME_MAX];
     const char *pattern = how->name;
@@ -58,10 +58,9 @@ static bool try_row(const hy_file *f, const char *prefix, const hy_name *how, ui
 }
 
 /* Rows of GGUF's own names: what hy_role_name says, whole. */
-static const hy_name canonical[] = {
-    { HY_W_NONE, "", HY_PICK_ALL, 0 },
-#define X(id, name) { HY_W_##id, name, HY_PICK_ALL, 0 },
-    HY_ROLE_LIST(X)
+static const hy_name canonical[] = {{HY_W_NONE, "", HY_PICK_ALL, 0},
+#define X(id, name) {HY_W_##id, name, HY_PICK_ALL, 0},
+                                    HY_ROLE_LIST(X)
 #undef X
 };
 
@@ -81,7 +80,7 @@ void hy_source_find(const hy_file *f, const hy_family *fam, const char *prefix, 
 {
     const hy_family_io *io = fam->io;
     bool named = false;
-    *out = (hy_source){ 0 };
+    *out = (hy_source){0};
     if (f->kind == HY_FILE_GGUF) {
         if (try_table(f, "", io->gguf, io->n_gguf, role, i_layer, out, &named)) return;
         try_row(f, "", &canonical[role], i_layer, out);
@@ -138,20 +137,32 @@ void hy_source_name(const hy_file *f, const hy_family *fam, const char *prefix, 
     strcpy(out + n + k, suffix);
 }
 
-uint64_t hy_pick_row(hy_pick pick, const hy_hparams *hp, uint32_t i_layer, uint64_t n_row, uint64_t r)
+uint64_t hy_pick_row(hy_pick pick, const hy_hparams *hp, uint32_t i_layer, uint64_t n_row,
+                     uint64_t r)
 {
     uint64_t n_q = hy_dim_size(hp, i_layer, HY_D_Q), n_k = hy_dim_size(hp, i_layer, HY_D_K);
     uint64_t d = hp->d_k, head = r / d, group = n_k ? n_q / n_k : 1;
     switch (pick) {
-    case HY_PICK_ALL: case HY_PICK_Q: case HY_PICK_FIRST: return r;
-    case HY_PICK_K: return n_q + r;
-    case HY_PICK_V: return n_q + n_k + r;
-    case HY_PICK_GROUP_Q: return (head / group * (group + 2) + head % group) * d + r % d;
-    case HY_PICK_GROUP_K: return (head * (group + 2) + group) * d + r % d;
-    case HY_PICK_GROUP_V: return (head * (group + 2) + group + 1) * d + r % d;
-    case HY_PICK_SECOND: return n_row + r;
-    case HY_PICK_EVEN: return 2 * r;
-    case HY_PICK_ODD: return 2 * r + 1;
+    case HY_PICK_ALL:
+    case HY_PICK_Q:
+    case HY_PICK_FIRST:
+        return r;
+    case HY_PICK_K:
+        return n_q + r;
+    case HY_PICK_V:
+        return n_q + n_k + r;
+    case HY_PICK_GROUP_Q:
+        return (head / group * (group + 2) + head % group) * d + r % d;
+    case HY_PICK_GROUP_K:
+        return (head * (group + 2) + group) * d + r % d;
+    case HY_PICK_GROUP_V:
+        return (head * (group + 2) + group + 1) * d + r % d;
+    case HY_PICK_SECOND:
+        return n_row + r;
+    case HY_PICK_EVEN:
+        return 2 * r;
+    case HY_PICK_ODD:
+        return 2 * r + 1;
     }
     return r;
 }
@@ -159,12 +170,20 @@ uint64_t hy_pick_row(hy_pick pick, const hy_hparams *hp, uint32_t i_layer, uint6
 uint64_t hy_pick_total(hy_pick pick, const hy_hparams *hp, uint32_t i_layer, uint64_t n_row)
 {
     switch (pick) {
-    case HY_PICK_ALL: return n_row;
-    case HY_PICK_Q: case HY_PICK_K: case HY_PICK_V:
-    case HY_PICK_GROUP_Q: case HY_PICK_GROUP_K: case HY_PICK_GROUP_V:
+    case HY_PICK_ALL:
+        return n_row;
+    case HY_PICK_Q:
+    case HY_PICK_K:
+    case HY_PICK_V:
+    case HY_PICK_GROUP_Q:
+    case HY_PICK_GROUP_K:
+    case HY_PICK_GROUP_V:
         return hy_dim_size(hp, i_layer, HY_D_Q) + hy_dim_size(hp, i_layer, HY_D_K) +
                hy_dim_size(hp, i_layer, HY_D_V);
-    case HY_PICK_FIRST: case HY_PICK_SECOND: case HY_PICK_EVEN: case HY_PICK_ODD:
+    case HY_PICK_FIRST:
+    case HY_PICK_SECOND:
+    case HY_PICK_EVEN:
+    case HY_PICK_ODD:
         return 2 * n_row;
     }
     return n_row;

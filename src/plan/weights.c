@@ -1,11 +1,12 @@
-/* Loading a model: what each role needs is looked up and checked first, then one region is taken and
- * filled (pack.c does the filling). */
+/* Loading a model: what each role needs is looked up and checked first, then one region is taken
+ * and filled (pack.c does the filling). */
 #include "plan/weights.h"
 #include <stdio.h>
 
-/* ---- looking up and checking ------------------------------------------------------------------ */
+/* ---- looking up and checking --------------------------------------------------------------- */
 
-static hy_status missing(hy_loader *l, hy_role role, uint32_t i_layer, const char *what, hy_err *err)
+static hy_status missing(hy_loader *l, hy_role role, uint32_t i_layer, const char *what,
+                         hy_err *err)
 {
     char name[HY_NAME_MAX];
     hy_source_name(l->file, l->m->family, l->prefix, role, i_layer, name);
@@ -17,7 +18,8 @@ static void dims_text(const hy_tensor *t, char out[96])
 {
     int n = 0;
     for (uint32_t i = 0; i < t->n_dims && i < HY_DIMS_MAX; i++)
-        n += snprintf(out + n, (size_t)(96 - n), "%s%llu", i ? ", " : "", (unsigned long long)t->dim[i]);
+        n += snprintf(out + n, (size_t)(96 - n), "%s%llu", i ? ", " : "",
+                      (unsigned long long)t->dim[i]);
 }
 
 static hy_status check_tensor(const hy_tensor *t, const uint64_t want[3], hy_err *err)
@@ -41,10 +43,7 @@ static hy_status check_tensor(const hy_tensor *t, const uint64_t want[3], hy_err
                    (unsigned long long)want[2]);
 }
 
-static void count_use(hy_loader *l, const hy_tensor *t)
-{
-    l->uses[t - l->file->tensor]++;
-}
+static void count_use(hy_loader *l, const hy_tensor *t) { l->uses[t - l->file->tensor]++; }
 
 /* All tensors of one kind (weight or bias) of a job: found, checked, counted. */
 static hy_status take_parts(hy_loader *l, hy_load_job *j, bool bias, const uint64_t want[3],
@@ -64,8 +63,8 @@ static hy_status take_parts(hy_loader *l, hy_load_job *j, bool bias, const uint6
         }
         HY_TRY(check_tensor(parts[i], want, err));
         if (i > 0 && parts[i]->qtype != parts[0]->qtype)
-            return hy_fail(err, HY_E_UNSUPPORTED, "tensors %s and %s differ in type", parts[0]->name,
-                           parts[i]->name);
+            return hy_fail(err, HY_E_UNSUPPORTED, "tensors %s and %s differ in type",
+                           parts[0]->name, parts[i]->name);
         count_use(l, parts[i]);
     }
     *out = parts;
@@ -73,9 +72,10 @@ static hy_status take_parts(hy_loader *l, hy_load_job *j, bool bias, const uint6
 }
 
 /* Norms, sinks: k numbers a part; [d_k, heads] where each head has its own. */
-static hy_status prepare_vector(hy_loader *l, hy_load_job *j, const hy_tensor_spec *spec, hy_err *err)
+static hy_status prepare_vector(hy_loader *l, hy_load_job *j, const hy_tensor_spec *spec,
+                                hy_err *err)
 {
-    uint64_t want[3] = { j->k, 1, 1 };
+    uint64_t want[3] = {j->k, 1, 1};
     if (spec->dim[1] != HY_D_NONE) {
         j->n_part = (uint32_t)j->n_row;
         if (!j->src.split) want[1] = j->n_row;
@@ -96,19 +96,21 @@ static bool may_quantise(hy_role role)
     return role != HY_W_ROUTER && role != HY_W_S_ROUTER && role != HY_W_POS_EMBD;
 }
 
-static hy_status prepare_matrix(hy_loader *l, hy_load_job *j, const hy_tensor_spec *spec, hy_err *err)
+static hy_status prepare_matrix(hy_loader *l, hy_load_job *j, const hy_tensor_spec *spec,
+                                hy_err *err)
 {
     const hy_hparams *hp = &l->m->hp;
     uint64_t total = hy_pick_total(j->src.how->pick, hp, j->i_layer, j->n_row);
     bool transposed = j->src.how->flags & HY_TRANSPOSED;
     uint64_t stacked = spec->dim[2] != HY_D_NONE && !j->src.split ? j->n_part : 1;
-    uint64_t want[3] = { transposed ? total : j->k, transposed ? j->k : total, stacked };
+    uint64_t want[3] = {transposed ? total : j->k, transposed ? j->k : total, stacked};
     HY_TRY(take_parts(l, j, false, want, &j->part, err));
     j->src_total = total;
     const hy_tensor *t = j->part[0];
     const hy_qtraits *q = hy_quant(t->qtype);
     if (transposed && !q->is_float)
-        return hy_fail(err, HY_E_UNSUPPORTED, "tensor %s: type %s cannot be transposed", t->name, q->name);
+        return hy_fail(err, HY_E_UNSUPPORTED, "tensor %s: type %s cannot be transposed", t->name,
+                       q->name);
     j->type = t->qtype;
     if (l->opts->quantise >= 0 && q->is_float && may_quantise(spec->role) &&
         j->k % hy_quant((hy_qtype)l->opts->quantise)->block == 0)
@@ -126,7 +128,7 @@ static hy_status prepare_matrix(hy_loader *l, hy_load_job *j, const hy_tensor_sp
         return hy_fail(err, HY_E_LIMIT, "tensor %s is too large", t->name);
     j->panels_bytes = HY_ROUND_UP(one, HY_ALIGN);
     if (j->src.bias) {
-        uint64_t want_bias[3] = { total, stacked, 1 };
+        uint64_t want_bias[3] = {total, stacked, 1};
         HY_TRY(take_parts(l, j, true, want_bias, &j->bias, err));
         j->bias_bytes = HY_ROUND_UP(j->n_part * j->n_row * sizeof(float), HY_ALIGN);
     }
@@ -147,10 +149,18 @@ static bool is_tied(const hy_loader *l, const hy_source *src)
 static bool belongs(const hy_hparams *hp, const hy_family *fam, hy_role role, uint32_t i_layer)
 {
     switch (role) {
-    case HY_W_ROUTER: case HY_W_E_GATE: case HY_W_E_UP: case HY_W_E_DOWN:
-    case HY_W_S_ROUTER: case HY_W_S_GATE: case HY_W_S_UP: case HY_W_S_DOWN:
+    case HY_W_ROUTER:
+    case HY_W_E_GATE:
+    case HY_W_E_UP:
+    case HY_W_E_DOWN:
+    case HY_W_S_ROUTER:
+    case HY_W_S_GATE:
+    case HY_W_S_UP:
+    case HY_W_S_DOWN:
         return hp->layer[i_layer].moe || !hy_family_has(fam, HY_W_GATE);
-    case HY_W_GATE: case HY_W_UP: case HY_W_DOWN:
+    case HY_W_GATE:
+    case HY_W_UP:
+    case HY_W_DOWN:
         return !hp->layer[i_layer].moe;
     default:
         return true;
@@ -163,7 +173,7 @@ static hy_status prepare(hy_loader *l, const hy_tensor_spec *spec, uint32_t i_la
     bool whole = spec->role < HY_W_FIRST_LAYER_ROLE;
     if (!whole && !belongs(&m->hp, m->family, spec->role, i_layer)) return HY_OK;
     hy_load_job *j = &l->job[l->n_job];
-    *j = (hy_load_job){ .i_layer = i_layer, .n_row = 1, .n_part = 1 };
+    *j = (hy_load_job){.i_layer = i_layer, .n_row = 1, .n_part = 1};
     hy_source_find(l->file, m->family, l->prefix, spec->role, i_layer, &j->src);
     if (spec->role == HY_W_OUTPUT && spec->need == HY_OPTIONAL && is_tied(l, &j->src)) {
         if (json_is_false(json_object_get(l->file->config, "tie_word_embeddings")))
@@ -180,7 +190,8 @@ static hy_status prepare(hy_loader *l, const hy_tensor_spec *spec, uint32_t i_la
     if (spec->dim[1] != HY_D_NONE) j->n_row = hy_dim_size(&m->hp, i_layer, spec->dim[1]);
     if (spec->dim[2] != HY_D_NONE) j->n_part = (uint32_t)hy_dim_size(&m->hp, i_layer, spec->dim[2]);
     if (j->k == 0 || j->n_row == 0 || j->n_part == 0)
-        return hy_fail(err, HY_E_FORMAT, "tensor %s: the metadata gives it no size", j->src.tensor->name);
+        return hy_fail(err, HY_E_FORMAT, "tensor %s: the metadata gives it no size",
+                       j->src.tensor->name);
     HY_TRY(hy_role_is_vector(spec->role) ? prepare_vector(l, j, spec, err)
                                          : prepare_matrix(l, j, spec, err));
     j->w->present = true;
@@ -199,7 +210,8 @@ static hy_status prepare_all(hy_loader *l, hy_err *err)
     l->uses = HY_ARENA_NEW(l->work, uint32_t, l->file->n_tensor + 1);
     if (!l->job || !l->uses) return hy_fail_memory(err, "load table", n_max * sizeof(hy_load_job));
     for (uint32_t t = 0; t < fam->n_tensor; t++)
-        if (fam->tensors[t].role < HY_W_FIRST_LAYER_ROLE) HY_TRY(prepare(l, &fam->tensors[t], 0, err));
+        if (fam->tensors[t].role < HY_W_FIRST_LAYER_ROLE)
+            HY_TRY(prepare(l, &fam->tensors[t], 0, err));
     for (uint32_t i = 0; i < l->m->hp.n_layer; i++)
         for (uint32_t t = 0; t < fam->n_tensor; t++)
             if (fam->tensors[t].role >= HY_W_FIRST_LAYER_ROLE)
@@ -207,7 +219,7 @@ static hy_status prepare_all(hy_loader *l, hy_err *err)
     return HY_OK;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 /* The kernel promises memory it may not have; a model beyond the machine's is refused here. */
 static hy_status check_memory(uint64_t bytes, hy_err *err)
@@ -282,7 +294,7 @@ static hy_status load(hy_loader *l, hy_err *err)
     return HY_OK;
 }
 
-/* ---- public ----------------------------------------------------------------------------------- */
+/* ---- public -------------------------------------------------------------------------------- */
 
 hy_status hy_model_describe(hy_model **out, const hy_file *f, hy_err *err)
 {
@@ -302,7 +314,7 @@ hy_status hy_model_load(hy_model **out, const hy_file *f, const hy_load_opts *o,
 {
     hy_model *m = NULL;
     HY_TRY(hy_model_describe(&m, f, err));
-    hy_loader l = { .m = m, .file = f, .opts = o, .work = hy_arena_new(256 * HY_KIB) };
+    hy_loader l = {.m = m, .file = f, .opts = o, .work = hy_arena_new(256 * HY_KIB)};
     hy_status s = l.work ? load(&l, err) : hy_fail_memory(err, "load table", 256 * HY_KIB);
     hy_arena_free(l.work);
     if (s != HY_OK) {
