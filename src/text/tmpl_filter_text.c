@@ -412,7 +412,7 @@ FN(f_filesizeformat)
                    hy_v_type_name(self));
     if (x == 1) return hy_v_text(rt, "1 Byte");
     if (x < base) {
-        snprintf(buf, sizeof buf, "%.0f Bytes", trunc(x));
+        snprintf(buf, sizeof buf, "%.0f Bytes", trunc(x) + 0.0); /* never "-0" */
     } else {
         double unit = base * base;
         int i = 0;
@@ -507,7 +507,7 @@ static size_t long_word(const wrap *w, size_t from, size_t end, size_t left)
     size_t cut = from + left;
     if (!w->break_hyphens || end - from <= left) return cut;
     bool other = false;
-    size_t h = 0;
+    size_t h = SIZE_MAX;
     for (size_t i = from; i < cut; i++) {
         if (w->s[i] == '-' && i > from && other) h = i;
         other |= w->s[i] != '-';

@@ -223,6 +223,8 @@ static void convert(percent *p, hy_sb *out, spec *s, hy_val v)
         char u[4];
         s->prec = -1;
         s->fill = ' ';
+        if (hy_is_int(v) && (hy_as_int(v) < 0 || hy_as_int(v) > 0x10FFFF))
+            hy_rt_fail(rt, HY_E_FORMAT, "%%c arg not in range(0x110000)");
         if (hy_is_int(v)) put_text(out, s, hy_v_str(rt, u, hy_utf8_put((uint32_t)hy_as_int(v), u)));
         else if (v.type == HY_V_STR && hy_str_runes(v.u.s) == 1) put_text(out, s, v);
         else hy_rt_fail(rt, HY_E_FORMAT, "%%c requires int or char");
@@ -299,8 +301,10 @@ hy_val hy_format_percent(hy_rt *rt, hy_val fmt, hy_val args)
         p.i++;
         directive(&p, &b);
     }
-    bool rest = args.type == HY_V_TUPLE ? p.used < args.u.l->n
-                                        : !p.used && args.type != HY_V_DICT && args.type != HY_V_LIST;
+    /* what has items by key may be left unused */
+    bool keyed = args.type == HY_V_DICT || args.type == HY_V_LIST || args.type == HY_V_RANGE ||
+                 args.type == HY_V_UNDEF;
+    bool rest = args.type == HY_V_TUPLE ? p.used < args.u.l->n : !p.used && !keyed;
     if (rest && !p.named)
         hy_rt_fail(rt, HY_E_FORMAT, "not all arguments converted during string formatting");
     hy_val v = hy_sb_take(&b);
@@ -378,15 +382,19 @@ static void format_value(hy_rt *rt, hy_sb *out, hy_val v, const hy_str *f)
     } else if (v.type == HY_V_STR && s.zero && (!s.type || s.type == 's')) {
         s.align = '<'; /* "05" pads a string on the right with zeros */
         put_text(out, &s, v);
-    } else if (v.type == HY_V_BOOL) {
+    } else if (v.type == HY_V_BOOL && s.prec < 0) {
         put_int(out, &s, v.u.b, false);
     } else if (v.type == HY_V_INT && s.type == 'c') {
         char u[4];
+        if (v.u.i < 0 || v.u.i > 0x10FFFF)
+            hy_rt_fail(rt, HY_E_FORMAT, "%%c arg not in range(0x110000)");
         put_text(out, &s, hy_v_str(rt, u, hy_utf8_put((uint32_t)v.u.i, u)));
     } else if (v.type == HY_V_INT && (!s.type || ints) && s.prec < 0) {
         put_int(out, &s, v.u.i, false);
     } else if ((v.type == HY_V_INT && floats) || (v.type == HY_V_FLOAT && (!s.type || floats))) {
         put_float(out, &s, hy_as_float(v));
+    } else if (hy_is_int(v) && !floats && s.prec >= 0) {
+        hy_rt_fail(rt, HY_E_FORMAT, "Precision not allowed in integer format specifier");
     } else if (hy_is_num(v) || v.type == HY_V_STR) {
         hy_rt_fail(rt, HY_E_FORMAT, "Unknown format code '%c' for object of type '%s'", s.type,
                    hy_v_type_name(v));

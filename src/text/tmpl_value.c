@@ -512,7 +512,6 @@ bool hy_iter_next(hy_rt *rt, hy_iter *it, hy_val *out)
         uint32_t r;
         size_t k = hy_utf8_next(s->p + it->i, s->n - it->i, &r);
         *out = hy_v_str(rt, s->p + it->i, k);
-        out->markup = it->src.markup;
         it->i += k;
         return true;
     }

@@ -162,6 +162,7 @@ static void test_language(void **state)
     snippets(HY_DATA "/templates/jinja_snippets.jsonl");
     snippets(HY_DATA "/templates/language.jsonl");
     snippets(HY_DATA "/templates/unicode.jsonl");
+    snippets(HY_DATA "/templates/random.jsonl");
 }
 
 /* ---- errors and bounds ----------------------------------------------------------------------- */
