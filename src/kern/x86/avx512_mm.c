@@ -4,6 +4,9 @@
 #include "kern/fill.h"
 #include "kern/panel.h"
 #include "kern/x86/intrin512.h"
+#ifdef HY_EMU512
+#include "kern/x86/emu512_mm.h"
+#endif
 
 #define MM_P 16
 #define MM_TILE 8
