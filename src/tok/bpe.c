@@ -61,7 +61,7 @@ hy_status tok_bpe_pair(hy_tok *t, uint32_t left, uint32_t right, uint32_t rank, 
         b->pair[at].id = id;
         return HY_OK;
     }
-    b->pair[at] = (tok_pair){ left, right, rank, id };
+    b->pair[at] = (tok_pair){left, right, rank, id};
     b->n_pair++;
     return HY_OK;
 }
@@ -158,7 +158,7 @@ static hy_status collect_virtual(hy_tok *t, hy_tok *virt, hy_err *err)
 hy_status tok_bpe_from_scores(hy_tok *t, hy_err *err)
 {
     tok_bpe *b = &t->bpe;
-    hy_tok virt = { .arena = t->arena };
+    hy_tok virt = {.arena = t->arena};
     uint32_t n = t->vocab.n;
     double *score = hy_alloc_array(n ? n : 1, sizeof *score);
     hy_status s = score ? HY_OK : hy_fail_memory(err, "scores", (uint64_t)n * sizeof *score);
@@ -186,24 +186,24 @@ hy_status tok_bpe_from_scores(hy_tok *t, hy_err *err)
     return s;
 }
 
-/* User-defined symbols as they look after normalising: a space is U+2581 (GGUF stores spaces). */
-hy_status tok_frozen_build(hy_tok *t, hy_err *err)
+/* User-defined symbols as they look after normalising: GGUF stores U+2581 as a space in them. */
+hy_status tok_frozen_build(hy_tok *t, bool spaces, hy_err *err)
 {
     tok_entry *e = hy_alloc_array(t->vocab.n ? t->vocab.n : 1, sizeof *e);
     hy_status s = e ? HY_OK : hy_fail_memory(err, "user-defined tokens", t->vocab.n * sizeof *e);
-    hy_buf text = { 0 };
+    hy_buf text = {0};
     size_t n = 0;
     for (uint32_t i = 0; s == HY_OK && i < t->vocab.n; i++) {
         const tok_str *str = &t->vocab.str[i];
         if (!(t->vocab.flags[i] & HY_TOK_USER)) continue;
         hy_buf_reset(&text);
         for (uint32_t k = 0; k < str->n; k++) {
-            if (str->p[k] == ' ')
+            if (spaces && str->p[k] == ' ')
                 hy_buf_str(&text, "\xE2\x96\x81");
             else
                 hy_buf_char(&text, str->p[k]);
         }
-        e[n].str = text.failed ? (tok_str){ 0 } : tok_copy(t, text.data, text.len);
+        e[n].str = text.failed ? (tok_str){0} : tok_copy(t, text.data, text.len);
         if (!e[n].str.p) s = hy_fail_memory(err, "user-defined token", str->n);
         e[n++].id = (int32_t)i;
     }
@@ -221,7 +221,7 @@ static tok_sym *put_sym(tok_work *w, int32_t id, size_t from, size_t len)
         !tok_grow(w, (void **)&w->sym, &w->cap_sym, w->n_sym + 1, sizeof *w->sym))
         return NULL;
     int32_t i = (int32_t)w->n_sym++;
-    w->sym[i] = (tok_sym){ i - 1, i + 1, id, (uint32_t)from, (uint32_t)len };
+    w->sym[i] = (tok_sym){i - 1, i + 1, id, (uint32_t)from, (uint32_t)len};
     return &w->sym[i];
 }
 
@@ -238,7 +238,7 @@ static int32_t char_id(const hy_tok *t, const char *s, size_t n, uint32_t rune)
 static int32_t affixed_id(tok_work *w, const char *s, size_t n, bool first, bool last)
 {
     const tok_bpe *b = &w->t->bpe;
-    hy_buf name = { 0 };
+    hy_buf name = {0};
     if (!first) hy_buf_put(&name, b->prefix.p, b->prefix.n);
     hy_buf_put(&name, s, n);
     if (last) hy_buf_put(&name, b->suffix.p, b->suffix.n);
@@ -344,9 +344,10 @@ static void push(tok_work *w, int32_t left)
     if (w->n_heap == w->cap_heap &&
         !tok_grow(w, (void **)&w->heap, &w->cap_heap, w->n_heap + 1, sizeof *w->heap))
         return;
-    tok_merge m = { (uint64_t)p->rank << 32 | (uint32_t)left, (uint32_t)(p - w->t->bpe.pair) };
+    tok_merge m = {(uint64_t)p->rank << 32 | (uint32_t)left, (uint32_t)(p - w->t->bpe.pair)};
     size_t i = w->n_heap++;
-    for (; i && w->heap[(i - 1) / 4].key > m.key; i = (i - 1) / 4) w->heap[i] = w->heap[(i - 1) / 4];
+    for (; i && w->heap[(i - 1) / 4].key > m.key; i = (i - 1) / 4)
+        w->heap[i] = w->heap[(i - 1) / 4];
     w->heap[i] = m;
 }
 
@@ -363,7 +364,7 @@ static void merge_heap(tok_work *w)
         const tok_pair *p = &w->t->bpe.pair[m.pair];
         if (!a->len || a->next < 0 || (uint32_t)a->id != p->left ||
             (uint32_t)w->sym[a->next].id != p->right)
-            continue;           /* out of date: one of the two was merged since */
+            continue; /* out of date: one of the two was merged since */
         join(w, left, p->id);
         push(w, w->sym[left].prev);
         push(w, left);

@@ -3,15 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static void *pcre_alloc(PCRE2_SIZE n, void *ctx)
-{
-    return hy_alloc(n);
-}
+static void *pcre_alloc(PCRE2_SIZE n, void *ctx) { return hy_alloc(n); }
 
-static void pcre_free(void *p, void *ctx)
-{
-    hy_free(p);
-}
+static void pcre_free(void *p, void *ctx) { hy_free(p); }
 
 hy_status tok_new(hy_tok **out, hy_err *err)
 {
@@ -63,7 +57,7 @@ void hy_tok_free(hy_tok *t)
 
 tok_str tok_copy(hy_tok *t, const char *s, size_t n)
 {
-    return (tok_str){ hy_arena_strndup(t->arena, n ? s : "", n), (uint32_t)n };
+    return (tok_str){hy_arena_strndup(t->arena, n ? s : "", n), (uint32_t)n};
 }
 
 /* One more item at the end of a growing list. */
@@ -80,7 +74,7 @@ tok_norm *tok_norm_add(hy_tok *t, tok_norm_kind kind)
 {
     tok_norm *s = more((void **)&t->norm, t->n_norm, sizeof *s);
     if (!s) return NULL;
-    *s = (tok_norm){ .kind = kind };
+    *s = (tok_norm){.kind = kind};
     t->n_norm++;
     return s;
 }
@@ -89,7 +83,7 @@ tok_pre *tok_pre_add(hy_tok *t, tok_pre_kind kind)
 {
     tok_pre *s = more((void **)&t->pre, t->n_pre, sizeof *s);
     if (!s) return NULL;
-    *s = (tok_pre){ .kind = kind };
+    *s = (tok_pre){.kind = kind};
     t->n_pre++;
     return s;
 }
@@ -98,7 +92,7 @@ tok_dec *tok_dec_add(hy_tok *t, tok_dec_kind kind)
 {
     tok_dec *s = more((void **)&t->dec, t->n_dec, sizeof *s);
     if (!s) return NULL;
-    *s = (tok_dec){ .kind = kind };
+    *s = (tok_dec){.kind = kind};
     t->n_dec++;
     return s;
 }
@@ -130,11 +124,11 @@ hy_status tok_end_put(hy_tok *t, int32_t id, hy_err *err)
 hy_status tok_template_put(hy_tok *t, const char *name, size_t n_name, const char *s, size_t n,
                            hy_err *err)
 {
-    struct tok_template x = { tok_copy(t, name, n_name), hy_arena_strndup(t->arena, s, n) };
+    struct tok_template x = {tok_copy(t, name, n_name), hy_arena_strndup(t->arena, s, n)};
     if (!x.name.p || !x.source) return hy_fail_memory(err, "chat template", n);
     for (uint32_t i = 0; i < t->n_tmpl; i++)
         if (t->tmpl[i].name.n == n_name && !memcmp(t->tmpl[i].name.p, x.name.p, n_name)) {
-            t->tmpl[i] = x;     /* the later source counts: chat_template.jinja over the config */
+            t->tmpl[i] = x; /* the later source counts: chat_template.jinja over the config */
             return HY_OK;
         }
     struct tok_template *p = more((void **)&t->tmpl, t->n_tmpl, sizeof *p);
@@ -147,13 +141,31 @@ hy_status tok_template_put(hy_tok *t, const char *name, size_t n_name, const cha
 /* ---- last step ---- */
 
 /* Tokens that end a model's turn, by their usual names. */
-static const char *const end_names[] = {
-    "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
-    "<|end_of_text|>", "<EOT>", "_<EOT>", "< EOT >", "<|return|>", "<|call|>", "<turn|>",
-    "<|END_OF_TURN_TOKEN|>", "<|end_of_turn|>", "<|endofturn|>", "<|eot|>", "<end_of_utterance>",
-    "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", "[EOS]", "[e~[",
-    "<|end_of_sentence|>", "<|im_end|", "<|role_end|>", "<|user|>"
-};
+static const char *const end_names[] = {"<|eot_id|>",
+                                        "<|eom_id|>",
+                                        "<|im_end|>",
+                                        "<|end|>",
+                                        "<end_of_turn>",
+                                        "<|endoftext|>",
+                                        "<|end_of_text|>",
+                                        "<EOT>",
+                                        "_<EOT>",
+                                        "< EOT >",
+                                        "<|return|>",
+                                        "<|call|>",
+                                        "<turn|>",
+                                        "<|END_OF_TURN_TOKEN|>",
+                                        "<|end_of_turn|>",
+                                        "<|endofturn|>",
+                                        "<|eot|>",
+                                        "<end_of_utterance>",
+                                        ("<\xEF\xBD\x9C"
+                                         "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"),
+                                        "[EOS]",
+                                        "[e~[",
+                                        "<|end_of_sentence|>",
+                                        "<|role_end|>",
+                                        "<|user|>"};
 
 static hy_status add_ends(hy_tok *t, hy_err *err)
 {
@@ -179,7 +191,7 @@ static hy_status normal_content(hy_tok *t, tok_str *s, hy_err *err)
     hy_buf_put(&w.a, s->p, s->n);
     w.failed |= w.a.failed;
     tok_norm_run(&w, t->norm, t->n_norm);
-    tok_str to = w.failed ? (tok_str){ 0 } : tok_copy(t, w.a.data, w.a.len);
+    tok_str to = w.failed ? (tok_str){0} : tok_copy(t, w.a.data, w.a.len);
     tok_work_free(&w);
     if (!to.p) return hy_fail_memory(err, "added token", s->n);
     *s = to;
@@ -194,7 +206,7 @@ static hy_status build_added(hy_tok *t, bool normalized, tok_trie *trie, hy_err 
     hy_status s = HY_OK;
     for (uint32_t i = 0; i < t->n_added && s == HY_OK; i++) {
         if (t->added[i].normalized != normalized) continue;
-        e[n] = (tok_entry){ t->added[i].text, (int32_t)i };
+        e[n] = (tok_entry){t->added[i].text, (int32_t)i};
         if (normalized) s = normal_content(t, &e[n].str, err);
         n++;
     }
@@ -215,6 +227,6 @@ hy_status tok_finish(hy_tok *t, hy_err *err)
     HY_TRY(add_ends(t, err));
     const char *source = hy_tok_template(t, NULL);
     if (source && hy_template_parse(&t->own, source, strlen(source), NULL) != HY_OK)
-        t->own = NULL;          /* said when a chat needs it */
+        t->own = NULL; /* said when a chat needs it */
     return HY_OK;
 }

@@ -50,14 +50,14 @@ static int byte_token(const char *s, size_t n)
 /* WordPiece's clean-up of a space before punctuation and English endings, as in tokenizers. */
 static void put_clean(hy_buf *in, hy_buf *out)
 {
-    static const char *const pair[][2] = {
-        { " .", "." }, { " ?", "?" }, { " !", "!" }, { " ,", "," }, { " ' ", "'" }, { " n't", "n't" },
-        { " 'm", "'m" }, { " do not", " don't" }, { " 's", "'s" }, { " 've", "'ve" }, { " 're", "'re" }
-    };
+    static const char *const pair[][2] = {{" .", "."},     {" ?", "?"},           {" !", "!"},
+                                          {" ,", ","},     {" ' ", "'"},          {" n't", "n't"},
+                                          {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"},
+                                          {" 've", "'ve"}, {" 're", "'re"}};
     for (size_t i = 0; i < HY_COUNT(pair); i++) {
-        hy_buf next = { 0 };
-        put_replaced(in->data, in->len, (tok_str){ pair[i][0], (uint32_t)strlen(pair[i][0]) },
-                     (tok_str){ pair[i][1], (uint32_t)strlen(pair[i][1]) }, &next);
+        hy_buf next = {0};
+        put_replaced(in->data, in->len, (tok_str){pair[i][0], (uint32_t)strlen(pair[i][0])},
+                     (tok_str){pair[i][1], (uint32_t)strlen(pair[i][1])}, &next);
         next.failed |= in->failed;
         hy_buf_free(in);
         *in = next;
@@ -68,7 +68,7 @@ static void put_clean(hy_buf *in, hy_buf *out)
 
 static void put_word(const tok_dec *d, const char *s, size_t n, bool first, hy_buf *out)
 {
-    hy_buf word = { 0 };
+    hy_buf word = {0};
     bool more = n >= d->from.n && d->from.n && !memcmp(s, d->from.p, d->from.n);
     if (d->kind == TOK_D_SP_WORD) {
         if (more && !first) hy_buf_char(&word, ' ');
@@ -90,7 +90,8 @@ static void put_word(const tok_dec *d, const char *s, size_t n, bool first, hy_b
 /* Metaspace: the replacement is a space; at the start of a text the added one is dropped. */
 static void put_metaspace(const tok_dec *d, const char *s, size_t n, bool first, hy_buf *out)
 {
-    size_t skip = first && d->whole && n >= d->from.n && !memcmp(s, d->from.p, d->from.n) ? d->from.n : 0;
+    size_t skip =
+        first && d->whole && n >= d->from.n && !memcmp(s, d->from.p, d->from.n) ? d->from.n : 0;
     put_replaced(s + skip, n - skip, d->from, d->to, out);
 }
 
@@ -111,7 +112,7 @@ static void put_stripped(const tok_dec *d, const char *s, size_t n, hy_buf *out)
 /* The token through the decoder's steps. `last` matters for suffixes only. */
 static void put_token(const hy_tok *t, const char *s, size_t n, bool first, bool last, hy_buf *out)
 {
-    hy_buf now = { 0 }, next = { 0 };
+    hy_buf now = {0}, next = {0};
     hy_buf_put(&now, s, n);
     for (uint32_t i = 0; i < t->n_dec; i++) {
         const tok_dec *d = &t->dec[i];
@@ -126,11 +127,12 @@ static void put_token(const hy_tok *t, const char *s, size_t n, bool first, bool
         case TOK_D_METASPACE:
             put_metaspace(d, now.data, now.len, first, &next);
             break;
-        case TOK_D_WORDPIECE: case TOK_D_SP_WORD:
+        case TOK_D_WORDPIECE:
+        case TOK_D_SP_WORD:
             put_word(d, now.data, now.len, first, &next);
             break;
         case TOK_D_SUFFIX:
-            put_replaced(now.data, now.len, d->from, last ? (tok_str){ 0 } : d->to, &next);
+            put_replaced(now.data, now.len, d->from, last ? (tok_str){0} : d->to, &next);
             break;
         case TOK_D_STRIP:
             if (d->whole) continue;
@@ -192,12 +194,12 @@ hy_status hy_tok_piece(const hy_tok *t, int32_t id, bool show_control, hy_buf *o
 
 void hy_detok_init(hy_detok *d, const hy_tok *t, bool show_control)
 {
-    *d = (hy_detok){ .tok = t, .show_control = show_control };
+    *d = (hy_detok){.tok = t, .show_control = show_control};
 }
 
 hy_status hy_detok_put(hy_detok *d, int32_t id, hy_buf *out, hy_err *err)
 {
-    hy_buf bytes = { 0 };
+    hy_buf bytes = {0};
     hy_status s = piece(d->tok, id, d->show_control, false, false, &bytes, err);
     if (s == HY_OK && bytes.len) {
         d->started = true;
@@ -208,10 +210,7 @@ hy_status hy_detok_put(hy_detok *d, int32_t id, hy_buf *out, hy_err *err)
     return s;
 }
 
-void hy_detok_end(hy_detok *d, hy_buf *out)
-{
-    hy_utf8_stream_end(&d->utf8, out);
-}
+void hy_detok_end(hy_detok *d, hy_buf *out) { hy_utf8_stream_end(&d->utf8, out); }
 
 /* ---- whole texts ---- */
 
@@ -239,7 +238,7 @@ static hy_status decode_all(const hy_tok *t, const int32_t *id, size_t n, bool s
                             hy_err *err)
 {
     bool runs = t->from_json && has_step(t, TOK_D_BYTE_FALLBACK), first = true;
-    hy_buf run = { 0 };
+    hy_buf run = {0};
     hy_status s = HY_OK;
     size_t last = n;
     while (last > 0 && check_id(t, id[last - 1], NULL) == HY_OK && is_hidden(t, id[last - 1], show))
@@ -262,10 +261,10 @@ static hy_status decode_all(const hy_tok *t, const int32_t *id, size_t n, bool s
     return s;
 }
 
-hy_status hy_tok_decode(const hy_tok *t, const int32_t *id, size_t n, bool show_control, hy_buf *out,
-                        hy_err *err)
+hy_status hy_tok_decode(const hy_tok *t, const int32_t *id, size_t n, bool show_control,
+                        hy_buf *out, hy_err *err)
 {
-    hy_buf bytes = { 0 }, text = { 0 };
+    hy_buf bytes = {0}, text = {0};
     hy_status s = decode_all(t, id, n, show_control, &bytes, err);
     if (s == HY_OK && bytes.len) hy_utf8_repair(bytes.data, bytes.len, &text);
     for (uint32_t i = 0; s == HY_OK && i < t->n_dec; i++) {

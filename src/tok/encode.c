@@ -4,10 +4,7 @@
 
 #define TEXT_MAX (1u << 30) /* bytes; positions are 32 bit, the byte alphabet doubles the text */
 
-void tok_work_init(tok_work *w, const hy_tok *t)
-{
-    *w = (tok_work){ .t = t };
-}
+void tok_work_init(tok_work *w, const hy_tok *t) { *w = (tok_work){.t = t}; }
 
 void tok_work_free(tok_work *w)
 {
@@ -48,7 +45,7 @@ void tok_span_put(tok_work *w, size_t from, size_t to)
     if (w->n_span2 == w->cap_span2 &&
         !tok_grow(w, (void **)&w->span2, &w->cap_span2, w->n_span2 + 1, sizeof *w->span2))
         return;
-    w->span2[w->n_span2++] = (tok_span){ (uint32_t)from, (uint32_t)to };
+    w->span2[w->n_span2++] = (tok_span){(uint32_t)from, (uint32_t)to};
 }
 
 void tok_put(tok_work *w, hy_ids *out, int32_t id)
@@ -91,7 +88,8 @@ static bool stands_alone(const char *s, size_t n, size_t from, size_t to)
 /* The next added token from *scan on: its place, spaces taken in as it asks, but not before `at`.
  * The search goes on behind the token itself: spaces that it took may be a token as well. */
 static const tok_added *next_added(const hy_tok *t, const tok_trie *trie, const char *s, size_t n,
-                                   size_t at, size_t *scan, bool parse_special, size_t *from, size_t *to)
+                                   size_t at, size_t *scan, bool parse_special, size_t *from,
+                                   size_t *to)
 {
     if (!trie->node) return NULL;
     for (size_t i = *scan; i < n;) {
@@ -102,8 +100,9 @@ static const tok_added *next_added(const hy_tok *t, const tok_trie *trie, const 
             continue;
         }
         const tok_added *a = &t->added[k];
-        if ((a->special && !parse_special) || (a->single_word && !stands_alone(s, n, i, i + bytes))) {
-            i += bytes;         /* seen, but text: nothing else may match inside it */
+        if ((a->special && !parse_special) ||
+            (a->single_word && !stands_alone(s, n, i, i + bytes))) {
+            i += bytes; /* seen, but text: nothing else may match inside it */
             continue;
         }
         *from = a->lstrip ? HY_MAX(i, at) : i;
@@ -116,7 +115,7 @@ static const tok_added *next_added(const hy_tok *t, const tok_trie *trie, const 
             uint32_t c;
             *to += hy_utf8_next(s + *to, n - *to, &c);
         }
-        if (*from >= *to) {     /* the token before took all of it */
+        if (*from >= *to) { /* the token before took all of it */
             i = *scan;
             continue;
         }
@@ -167,8 +166,8 @@ static void encode_fragment(tok_work *w, const char *s, size_t n, bool parse_spe
         encode_plain(w, out);
         return;
     }
-    hy_buf whole = w->a;        /* w->a is the scratch of the parts */
-    w->a = (hy_buf){ 0 };
+    hy_buf whole = w->a; /* w->a is the scratch of the parts */
+    w->a = (hy_buf){0};
     bool at_start = w->at_start;
     size_t at = 0, scan = 0, from, to;
     while (scan < whole.len && !w->failed) {
@@ -192,8 +191,7 @@ static void encode_fragment(tok_work *w, const char *s, size_t n, bool parse_spe
 hy_status hy_tok_encode(const hy_tok *t, const char *text, size_t n, bool add_special,
                         bool parse_special, hy_ids *out, hy_err *err)
 {
-    if (n > TEXT_MAX)
-        return hy_fail(err, HY_E_LIMIT, "text of %zu bytes, limit %u", n, TEXT_MAX);
+    if (n > TEXT_MAX) return hy_fail(err, HY_E_LIMIT, "text of %zu bytes, limit %u", n, TEXT_MAX);
     tok_work w;
     tok_work_init(&w, t);
     size_t mark = out->n;
@@ -206,7 +204,8 @@ hy_status hy_tok_encode(const hy_tok *t, const char *text, size_t n, bool add_sp
     for (size_t i = 0; add_special && i < t->first.n; i++) tok_put(&w, out, t->first.id[i]);
     size_t at = 0, scan = 0, from, to;
     while (scan < n && !w.failed) {
-        const tok_added *a = next_added(t, &t->added_raw, text, n, at, &scan, parse_special, &from, &to);
+        const tok_added *a =
+            next_added(t, &t->added_raw, text, n, at, &scan, parse_special, &from, &to);
         if (!a) scan = n;
         if (!a) from = to = n > at ? n : at;
         w.at_start = at == 0;

@@ -10,12 +10,18 @@ enum { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER, TYPE_UNUSED, TYPE
 static uint8_t flags_of(int64_t type)
 {
     switch (type) {
-    case TYPE_UNKNOWN: return HY_TOK_UNKNOWN;
-    case TYPE_CONTROL: return HY_TOK_CONTROL;
-    case TYPE_USER: return HY_TOK_USER;
-    case TYPE_UNUSED: return HY_TOK_UNUSED;
-    case TYPE_BYTE: return HY_TOK_BYTE;
-    default: return 0;
+    case TYPE_UNKNOWN:
+        return HY_TOK_UNKNOWN;
+    case TYPE_CONTROL:
+        return HY_TOK_CONTROL;
+    case TYPE_USER:
+        return HY_TOK_USER;
+    case TYPE_UNUSED:
+        return HY_TOK_UNUSED;
+    case TYPE_BYTE:
+        return HY_TOK_BYTE;
+    default:
+        return 0;
     }
 }
 
@@ -47,7 +53,8 @@ static hy_status read_tokens(hy_tok *t, const hy_file *f, hy_err *err)
         double x = 0;
         int64_t kind = TYPE_NORMAL;
         if (score && (!hy_meta_item_f64(score, i, &x) || isnan(x)))
-            return hy_fail(err, HY_E_FORMAT, "tokenizer.ggml.scores: item %" PRIu64 " is no number", i);
+            return hy_fail(err, HY_E_FORMAT, "tokenizer.ggml.scores: item %" PRIu64 " is no number",
+                           i);
         if (type && !hy_meta_item_i64(type, i, &kind)) kind = TYPE_NORMAL;
         const hy_str *s = &tokens->strs[i];
         HY_TRY(tok_vocab_put(t, (uint32_t)i, s->p, s->n, x, flags_of(kind), err));
@@ -55,15 +62,16 @@ static hy_status read_tokens(hy_tok *t, const hy_file *f, hy_err *err)
     return HY_OK;
 }
 
-/* A special token's id; one outside the vocabulary counts as absent, as files with -1 are around. */
+/* A special token's id; one outside the vocabulary counts as absent, as files with -1 are around.
+ */
 static int32_t special(const hy_tok *t, const hy_file *f, const char *key)
 {
     const hy_meta *m = hy_file_meta(f, key);
     uint64_t id;
     if (!m || m->type == HY_M_ARRAY || !hy_meta_item_u64(m, 0, &id)) return -1;
     if (id < t->vocab.n) return (int32_t)id;
-    hy_log(HY_LOG_WARN, "tok: special token outside the vocabulary", "key=%s id=%" PRIu64 " n=%u", key,
-           id, t->vocab.n);
+    hy_log(HY_LOG_WARN, "tok: special token outside the vocabulary", "key=%s id=%" PRIu64 " n=%u",
+           key, id, t->vocab.n);
     return -1;
 }
 
@@ -87,7 +95,7 @@ static hy_status read_merges(hy_tok *t, const hy_file *f, hy_err *err)
     if (m->n > UINT32_MAX / 4)
         return hy_fail(err, HY_E_LIMIT, "tokenizer.ggml.merges has %" PRIu64 " items", m->n);
     HY_TRY(tok_bpe_begin(t, m->n, err));
-    hy_buf both = { 0 };
+    hy_buf both = {0};
     hy_status s = HY_OK;
     for (uint64_t i = 0; i < m->n && s == HY_OK; i++) {
         const hy_str *x = &m->strs[i];
@@ -115,7 +123,7 @@ static hy_status add_added(hy_tok *t, bool user, hy_err *err)
         uint8_t k = t->vocab.flags[i];
         bool control = k & (HY_TOK_CONTROL | HY_TOK_UNKNOWN);
         if (!t->vocab.str[i].n || !(control || (user && k & HY_TOK_USER))) continue;
-        tok_added a = { .text = t->vocab.str[i], .id = (int32_t)i, .special = control };
+        tok_added a = {.text = t->vocab.str[i], .id = (int32_t)i, .special = control};
         HY_TRY(tok_added_put(t, &a, err));
     }
     return HY_OK;
@@ -125,8 +133,8 @@ static hy_status add_added(hy_tok *t, bool user, hy_err *err)
  * control tokens, but not after these. */
 static hy_status restore_flags(hy_tok *t, const hy_file *f, hy_err *err)
 {
-    static const char *const kept[] = { "<unk>", "<s>", "</s>", "<|endoftext|>" };
-    hy_str arch = { 0 };
+    static const char *const kept[] = {"<unk>", "<s>", "</s>", "<|endoftext|>"};
+    hy_str arch = {0};
     HY_TRY(hy_meta_string(f, "general.architecture", false, &arch, err));
     if (arch.n != 4 || memcmp(arch.p, "phi3", 4)) return HY_OK;
     for (uint32_t i = 0; i < t->n_added; i++) {
@@ -140,7 +148,7 @@ static hy_status restore_flags(hy_tok *t, const hy_file *f, hy_err *err)
 
 hy_status tok_sp_steps(hy_tok *t, const tok_sp *sp, hy_err *err)
 {
-    static const tok_str mark = { "\xE2\x96\x81", 3 }, space = { " ", 1 };
+    static const tok_str mark = {"\xE2\x96\x81", 3}, space = {" ", 1};
     if (sp->n_charsmap) {
         tok_norm *m = tok_norm_add(t, TOK_N_CHARSMAP);
         if (!m) return tok_steps_fail(err);
@@ -151,6 +159,7 @@ hy_status tok_sp_steps(hy_tok *t, const tok_sp *sp, hy_err *err)
         tok_norm *m = tok_norm_add(t, TOK_N_PREPEND);
         if (!m) return tok_steps_fail(err);
         m->text = sp->escape ? mark : space;
+        m->left = !sp->squeeze;
     }
     if (sp->escape) {
         tok_norm *m = tok_norm_add(t, TOK_N_REPLACE);
@@ -177,7 +186,8 @@ static hy_status charsmap_of(const hy_file *f, const uint8_t **data, size_t *n, 
     *n = 0;
     if (!m) return HY_OK;
     if (m->type != HY_M_ARRAY || (m->item != HY_M_U8 && m->item != HY_M_I8))
-        return hy_fail(err, HY_E_FORMAT, "tokenizer.ggml.precompiled_charsmap is not an array of bytes");
+        return hy_fail(err, HY_E_FORMAT,
+                       "tokenizer.ggml.precompiled_charsmap is not an array of bytes");
     *data = m->data;
     *n = m->n;
     return HY_OK;
@@ -185,7 +195,7 @@ static hy_status charsmap_of(const hy_file *f, const uint8_t **data, size_t *n, 
 
 static hy_status build_spm(hy_tok *t, const hy_file *f, hy_err *err)
 {
-    tok_sp sp = { .space_prefix = true, .escape = true };
+    tok_sp sp = {.space_prefix = true, .escape = true};
     t->kind = "spm";
     t->model = TOK_M_BPE;
     t->byte_fallback = true;
@@ -194,7 +204,7 @@ static hy_status build_spm(hy_tok *t, const hy_file *f, hy_err *err)
     HY_TRY(hy_meta_bool(f, "tokenizer.ggml.remove_extra_whitespaces", false, &sp.squeeze, err));
     HY_TRY(charsmap_of(f, &sp.charsmap, &sp.n_charsmap, err));
     HY_TRY(tok_sp_steps(t, &sp, err));
-    HY_TRY(tok_frozen_build(t, err));
+    HY_TRY(tok_frozen_build(t, true, err));
     HY_TRY(add_added(t, false, err));
     HY_TRY(restore_flags(t, f, err));
     t->add_bos = true;
@@ -203,7 +213,7 @@ static hy_status build_spm(hy_tok *t, const hy_file *f, hy_err *err)
 
 static hy_status build_unigram(hy_tok *t, const hy_file *f, hy_err *err)
 {
-    static const tok_str mark = { "\xE2\x96\x81", 3 }, space = { " ", 1 };
+    static const tok_str mark = {"\xE2\x96\x81", 3}, space = {" ", 1};
     bool prefix = true, squeeze = true;
     const uint8_t *map = NULL;
     size_t n_map;
@@ -235,7 +245,7 @@ static hy_status build_unigram(hy_tok *t, const hy_file *f, hy_err *err)
 /* GGUF stores "##ing" as "ing" and "word" as U+2581 "word". */
 static hy_status build_wordpiece(hy_tok *t, const hy_file *f, hy_err *err)
 {
-    static const tok_str mark = { "\xE2\x96\x81", 3 };
+    static const tok_str mark = {"\xE2\x96\x81", 3};
     bool lower = true;
     t->kind = "wordpiece";
     t->model = TOK_M_WORDPIECE;
@@ -264,7 +274,7 @@ static hy_status build_wordpiece(hy_tok *t, const hy_file *f, hy_err *err)
 
 static hy_status build_bpe(hy_tok *t, const hy_file *f, bool gemma4, hy_err *err)
 {
-    hy_str pre = { 0 }, arch = { 0 };
+    hy_str pre = {0}, arch = {0};
     bool bos = false, sep = false;
     t->kind = "bpe";
     t->model = TOK_M_BPE;
@@ -272,18 +282,18 @@ static hy_status build_bpe(hy_tok *t, const hy_file *f, bool gemma4, hy_err *err
     HY_TRY(hy_meta_string(f, "general.architecture", false, &arch, err));
     tok_str name = tok_copy(t, arch.p, arch.n);
     if (!name.p) return hy_fail_memory(err, "name", arch.n);
-    if (gemma4) pre = (hy_str){ "gemma4", 6 };
+    if (gemma4) pre = (hy_str){"gemma4", 6};
     HY_TRY(tok_pre_named(t, pre.p, pre.n, name.p, &bos, &sep, err));
-    if (!t->n_pre) {            /* SentencePiece-like: no byte alphabet */
+    if (!t->n_pre) { /* SentencePiece-like: no byte alphabet */
         t->byte_fallback = true;
         t->bpe.fuse_unk = true;
-        tok_sp sp = { 0 };
+        tok_sp sp = {0};
         HY_TRY(tok_sp_steps(t, &sp, err));
         bos |= gemma4;
     } else if (!tok_dec_add(t, TOK_D_BYTES)) {
         return tok_steps_fail(err);
     } else {
-        t->unk = -1;            /* every byte has a token; the files name one all the same */
+        t->unk = -1; /* every byte has a token; the files name one all the same */
     }
     t->add_bos = bos;
     t->add_eos = sep;
@@ -318,17 +328,18 @@ static hy_status put_around(hy_tok *t, const hy_file *f, hy_err *err)
     int32_t last = t->model == TOK_M_WORDPIECE ? t->sep : t->eos;
     t->add_bos &= first >= 0;
     t->add_eos &= last >= 0;
-    if ((t->add_bos && !hy_ids_put(&t->first, first)) || (t->add_eos && !hy_ids_put(&t->last, last)))
+    if ((t->add_bos && !hy_ids_put(&t->first, first)) ||
+        (t->add_eos && !hy_ids_put(&t->last, last)))
         return hy_fail_memory(err, "special tokens", sizeof(int32_t));
-    static const char *const ends[] = { "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
-                                        "tokenizer.ggml.eog_token_id" };
+    static const char *const ends[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
+                                       "tokenizer.ggml.eog_token_id"};
     for (size_t i = 0; i < HY_COUNT(ends); i++) HY_TRY(tok_end_put(t, special(t, f, ends[i]), err));
     return HY_OK;
 }
 
 hy_status tok_from_gguf(hy_tok *t, const hy_file *f, hy_err *err)
 {
-    hy_str model = { 0 }, pre = { 0 };
+    hy_str model = {0}, pre = {0};
     HY_TRY(hy_meta_string(f, "tokenizer.ggml.model", true, &model, err));
     HY_TRY(hy_meta_string(f, "tokenizer.ggml.pre", false, &pre, err));
     HY_TRY(read_tokens(t, f, err));

@@ -8,12 +8,14 @@ static hy_status read_vocab(hy_tok *t, const json_t *vocab, hy_err *err)
     const char *key;
     const json_t *value;
     if (!json_is_object(vocab)) return hy_fail(err, HY_E_FORMAT, "model.vocab is not an object");
-    for (void *it = json_object_iter((json_t *)vocab); it; it = json_object_iter_next((json_t *)vocab, it)) {
+    for (void *it = json_object_iter((json_t *)vocab); it;
+         it = json_object_iter_next((json_t *)vocab, it)) {
         key = json_object_iter_key(it);
         value = json_object_iter_value(it);
         json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || id > TOK_ID_MAX)
-            return hy_fail(err, HY_E_FORMAT, "model.vocab: id of %.100s is not in 0..%d", key, TOK_ID_MAX);
+            return hy_fail(err, HY_E_FORMAT, "model.vocab: id of %.100s is not in 0..%d", key,
+                           TOK_ID_MAX);
         HY_TRY(tok_vocab_put(t, (uint32_t)id, key, json_object_iter_key_len(it), 0, 0, err));
     }
     return HY_OK;
@@ -28,7 +30,8 @@ static hy_status read_scored(hy_tok *t, const json_t *vocab, hy_err *err)
         const json_t *pair = json_array_get(vocab, i), *s = json_array_get(pair, 0);
         const json_t *score = json_array_get(pair, 1);
         if (!json_is_string(s) || !json_is_number(score) || isnan(json_number_value(score)))
-            return hy_fail(err, HY_E_FORMAT, "model.vocab: item %zu is not a string and a score", i);
+            return hy_fail(err, HY_E_FORMAT, "model.vocab: item %zu is not a string and a score",
+                           i);
         HY_TRY(tok_vocab_put(t, (uint32_t)i, json_string_value(s), json_string_length(s),
                              json_number_value(score), 0, err));
     }
@@ -43,14 +46,14 @@ static bool merge_parts(const json_t *m, tok_str *left, tok_str *right)
         size_t n = json_string_length(m);
         const char *cut = n > 1 ? memchr(s + 1, ' ', n - 1) : NULL;
         if (!cut) return false;
-        *left = (tok_str){ s, (uint32_t)(cut - s) };
-        *right = (tok_str){ cut + 1, (uint32_t)(n - (size_t)(cut - s) - 1) };
+        *left = (tok_str){s, (uint32_t)(cut - s)};
+        *right = (tok_str){cut + 1, (uint32_t)(n - (size_t)(cut - s) - 1)};
         return true;
     }
     const json_t *a = json_array_get(m, 0), *b = json_array_get(m, 1);
     if (!json_is_string(a) || !json_is_string(b)) return false;
-    *left = (tok_str){ json_string_value(a), (uint32_t)json_string_length(a) };
-    *right = (tok_str){ json_string_value(b), (uint32_t)json_string_length(b) };
+    *left = (tok_str){json_string_value(a), (uint32_t)json_string_length(a)};
+    *right = (tok_str){json_string_value(b), (uint32_t)json_string_length(b)};
     return true;
 }
 
@@ -67,7 +70,8 @@ static hy_status read_merge(hy_tok *t, const json_t *m, uint32_t rank, hy_buf *b
     int32_t l = hy_tok_find(t, left.p, left.n), r = hy_tok_find(t, right.p, right.n);
     int32_t id = hy_tok_find(t, both->data ? both->data : "", both->len);
     if (l < 0 || r < 0 || id < 0)
-        return hy_fail(err, HY_E_FORMAT, "model.merges: item %u (%.60s, %.60s) is not in the vocabulary",
+        return hy_fail(err, HY_E_FORMAT,
+                       "model.merges: item %u (%.60s, %.60s) is not in the vocabulary",
                        (unsigned)rank, left.p, right.p);
     return tok_bpe_pair(t, (uint32_t)l, (uint32_t)r, rank, id, err);
 }
@@ -88,7 +92,7 @@ static hy_status model_bpe(hy_tok *t, const json_t *j, hy_err *err)
     if (json_array_size(merges) > UINT32_MAX / 4)
         return hy_fail(err, HY_E_LIMIT, "model.merges has %zu items", json_array_size(merges));
     HY_TRY(tok_bpe_begin(t, json_array_size(merges), err));
-    hy_buf both = { 0 };
+    hy_buf both = {0};
     hy_status st = HY_OK;
     for (size_t i = 0; i < json_array_size(merges) && st == HY_OK; i++)
         st = read_merge(t, json_array_get(merges, i), (uint32_t)i, &both, err);
@@ -102,7 +106,7 @@ static hy_status model_wordpiece(hy_tok *t, const json_t *j, hy_err *err)
     const char *s = tok_json_str(j, "continuing_subword_prefix", &n);
     t->kind = "wordpiece";
     t->model = TOK_M_WORDPIECE;
-    t->word_more = s ? tok_copy(t, s, n) : (tok_str){ "##", 2 };
+    t->word_more = s ? tok_copy(t, s, n) : (tok_str){"##", 2};
     if (!t->word_more.p) return hy_fail_memory(err, "prefix", n);
     json_int_t max = json_integer_value(json_object_get(j, "max_input_chars_per_word"));
     if (max > 0) t->word_max = (uint32_t)HY_MIN(max, INT32_MAX);
@@ -116,7 +120,8 @@ static hy_status model_unigram(hy_tok *t, const json_t *j, hy_err *err)
     t->byte_fallback = tok_json_bool(j, "byte_fallback", false);
     HY_TRY(read_scored(t, json_object_get(j, "vocab"), err));
     const json_t *unk = json_object_get(j, "unk_id");
-    if (json_is_integer(unk) && json_integer_value(unk) >= 0 && json_integer_value(unk) < t->vocab.n)
+    if (json_is_integer(unk) && json_integer_value(unk) >= 0 &&
+        json_integer_value(unk) < t->vocab.n)
         t->unk = (int32_t)json_integer_value(unk);
     return tok_unigram_build(t, err);
 }
@@ -127,8 +132,9 @@ hy_status tok_json_model(hy_tok *t, const json_t *j, hy_err *err)
     size_t n = 0;
     hy_status s;
     if (!type) /* old files: a model with merges is BPE */
-        type = json_object_get(j, "merges") ? "BPE" : json_is_array(json_object_get(j, "vocab"))
-             ? "Unigram" : "WordPiece";
+        type = json_object_get(j, "merges")                 ? "BPE"
+               : json_is_array(json_object_get(j, "vocab")) ? "Unigram"
+                                                            : "WordPiece";
     if (!strcmp(type, "BPE"))
         s = model_bpe(t, j, err);
     else if (!strcmp(type, "Unigram"))
@@ -166,7 +172,7 @@ static hy_status add_one(hy_tok *t, const json_t *j, json_int_t id, hy_err *err)
         known = (int32_t)id;
     }
     t->vocab.flags[known] |= special ? HY_TOK_CONTROL : HY_TOK_USER;
-    tok_added a = { .text = t->vocab.str[known], .id = known, .special = special };
+    tok_added a = {.text = t->vocab.str[known], .id = known, .special = special};
     a.lstrip = tok_json_bool(j, "lstrip", false);
     a.rstrip = tok_json_bool(j, "rstrip", false);
     a.single_word = tok_json_bool(j, "single_word", false);
@@ -176,27 +182,32 @@ static hy_status add_one(hy_tok *t, const json_t *j, json_int_t id, hy_err *err)
 
 /* ---- tokenizer_config.json ---- */
 
-static hy_status named_token(hy_tok *t, const json_t *config, const char *key, int32_t *id, hy_err *err)
+static hy_status named_token(hy_tok *t, const json_t *config, const char *key, int32_t *id,
+                             hy_err *err)
 {
     const json_t *j = json_object_get(config, key);
     size_t n = 0;
-    const char *s = json_is_object(j) ? tok_json_str(j, "content", &n) : tok_json_str(config, key, &n);
+    const char *s =
+        json_is_object(j) ? tok_json_str(j, "content", &n) : tok_json_str(config, key, &n);
     int32_t found = s && n ? hy_tok_find(t, s, n) : -1;
     if (found < 0) return HY_OK;
     *id = found;
     for (uint32_t i = 0; i < t->n_added; i++)
         if (t->added[i].id == found) return HY_OK;
-    t->vocab.flags[found] |= HY_TOK_CONTROL; /* a named token is special even where it is not listed */
-    tok_added a = { .text = t->vocab.str[found], .id = found, .special = true };
+    t->vocab.flags[found] |=
+        HY_TOK_CONTROL; /* a named token is special even where it is not listed */
+    tok_added a = {.text = t->vocab.str[found], .id = found, .special = true};
     return tok_added_put(t, &a, err);
 }
 
 hy_status tok_config_tokens(hy_tok *t, const json_t *config, hy_err *err)
 {
     const json_t *list = json_object_get(config, "added_tokens_decoder");
-    for (void *it = json_object_iter((json_t *)list); it; it = json_object_iter_next((json_t *)list, it)) {
+    for (void *it = json_object_iter((json_t *)list); it;
+         it = json_object_iter_next((json_t *)list, it)) {
         uint64_t id;
-        HY_TRY(hy_parse_u64("added_tokens_decoder: id", json_object_iter_key(it), 0, TOK_ID_MAX, &id, err));
+        HY_TRY(hy_parse_u64("added_tokens_decoder: id", json_object_iter_key(it), 0, TOK_ID_MAX,
+                            &id, err));
         HY_TRY(add_one(t, json_object_iter_value(it), (json_int_t)id, err));
     }
     HY_TRY(named_token(t, config, "bos_token", &t->bos, err));
@@ -216,7 +227,8 @@ hy_status tok_config_templates(hy_tok *t, const json_t *config, hy_err *err)
     for (size_t i = 0; i < json_array_size(j); i++) {
         size_t n = 0, n_name = 0;
         const json_t *item = json_array_get(j, i);
-        const char *name = tok_json_str(item, "name", &n_name), *s = tok_json_str(item, "template", &n);
+        const char *name = tok_json_str(item, "name", &n_name),
+                   *s = tok_json_str(item, "template", &n);
         if (name && s) HY_TRY(tok_template_put(t, name, n_name, s, n, err));
     }
     return HY_OK;
@@ -234,11 +246,12 @@ static hy_status put_config_around(hy_tok *t, const json_t *config, hy_err *err)
         return hy_fail_memory(err, "special tokens", sizeof(int32_t));
     for (size_t i = 0; i < t->first.n; i++) t->add_bos |= t->first.id[i] == t->bos;
     for (size_t i = 0; i < t->last.n; i++) t->add_eos |= t->last.id[i] == t->eos;
-    const hy_ids *both[] = { &t->first, &t->last };
+    const hy_ids *both[] = {&t->first, &t->last};
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < both[k]->n; i++)
             if ((uint32_t)both[k]->id[i] >= t->vocab.n)
-                return hy_fail(err, HY_E_FORMAT, "post_processor: token id %d is outside the vocabulary of %u",
+                return hy_fail(err, HY_E_FORMAT,
+                               "post_processor: token id %d is outside the vocabulary of %u",
                                (int)both[k]->id[i], (unsigned)t->vocab.n);
     return HY_OK;
 }

@@ -18,9 +18,11 @@ bool tok_json_bool(const json_t *obj, const char *key, bool otherwise)
     return json_is_boolean(j) ? json_is_true(j) : otherwise;
 }
 
-static hy_status step_type(const json_t *j, const char *what, int depth, const char **type, hy_err *err)
+static hy_status step_type(const json_t *j, const char *what, int depth, const char **type,
+                           hy_err *err)
 {
-    if (depth > DEPTH_MAX) return hy_fail(err, HY_E_LIMIT, "%s nested deeper than %d", what, DEPTH_MAX);
+    if (depth > DEPTH_MAX)
+        return hy_fail(err, HY_E_LIMIT, "%s nested deeper than %d", what, DEPTH_MAX);
     *type = json_string_value(json_object_get(j, "type"));
     if (*type) return HY_OK;
     return hy_fail(err, HY_E_FORMAT, "%s without a type", what);
@@ -55,15 +57,25 @@ static hy_status pattern_of(hy_tok *t, const json_t *j, tok_regex **re, hy_err *
 
 /* ---- normalizer ---- */
 
-static const struct { const char *name; tok_norm_kind kind; } norm_names[] = {
-    { "NFC", TOK_N_NFC }, { "NFD", TOK_N_NFD }, { "NFKC", TOK_N_NFKC }, { "NFKD", TOK_N_NFKD },
-    { "Lowercase", TOK_N_LOWER }, { "Replace", TOK_N_REPLACE }, { "Prepend", TOK_N_PREPEND },
-    { "Strip", TOK_N_STRIP }, { "StripAccents", TOK_N_STRIP_ACCENTS },
-    { "BertNormalizer", TOK_N_BERT }, { "Nmt", TOK_N_NMT }, { "Precompiled", TOK_N_CHARSMAP },
-    { "ByteLevel", TOK_N_BYTES }
-};
+static const struct {
+    const char *name;
+    tok_norm_kind kind;
+} norm_names[] = {{"NFC", TOK_N_NFC},
+                  {"NFD", TOK_N_NFD},
+                  {"NFKC", TOK_N_NFKC},
+                  {"NFKD", TOK_N_NFKD},
+                  {"Lowercase", TOK_N_LOWER},
+                  {"Replace", TOK_N_REPLACE},
+                  {"Prepend", TOK_N_PREPEND},
+                  {"Strip", TOK_N_STRIP},
+                  {"StripAccents", TOK_N_STRIP_ACCENTS},
+                  {"BertNormalizer", TOK_N_BERT},
+                  {"Nmt", TOK_N_NMT},
+                  {"Precompiled", TOK_N_CHARSMAP},
+                  {"ByteLevel", TOK_N_BYTES}};
 
-static hy_status base64(hy_tok *t, const char *s, size_t n, uint8_t **out, size_t *n_out, hy_err *err)
+static hy_status base64(hy_tok *t, const char *s, size_t n, uint8_t **out, size_t *n_out,
+                        hy_err *err)
 {
     uint8_t *p = hy_arena_alloc(t->arena, n / 4 * 3 + 4, 1);
     if (!p) return hy_fail_memory(err, "precompiled_charsmap", n);
@@ -72,8 +84,12 @@ static hy_status base64(hy_tok *t, const char *s, size_t n, uint8_t **out, size_
     *n_out = 0;
     for (size_t i = 0; i < n && s[i] != '='; i++) {
         char c = s[i];
-        int v = c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26
-              : c >= '0' && c <= '9' ? c - '0' + 52 : c == '+' ? 62 : c == '/' ? 63 : -1;
+        int v = c >= 'A' && c <= 'Z'   ? c - 'A'
+                : c >= 'a' && c <= 'z' ? c - 'a' + 26
+                : c >= '0' && c <= '9' ? c - '0' + 52
+                : c == '+'             ? 62
+                : c == '/'             ? 63
+                                       : -1;
         if (v < 0) return hy_fail(err, HY_E_FORMAT, "precompiled_charsmap is not base64");
         bits = bits << 6 | (uint32_t)v;
         n_bit += 6;
@@ -140,8 +156,8 @@ hy_status tok_json_norm(hy_tok *t, const json_t *j, int depth, hy_err *err)
 
 static hy_status behavior_of(const json_t *j, tok_behavior *out, hy_err *err)
 {
-    static const char *const name[] = { "Removed", "Isolated", "Contiguous", "MergedWithPrevious",
-                                        "MergedWithNext" };
+    static const char *const name[] = {"Removed", "Isolated", "Contiguous", "MergedWithPrevious",
+                                       "MergedWithNext"};
     const json_t *b = json_object_get(j, "behavior");
     *out = TOK_ISOLATED;
     if (!b) return HY_OK;
@@ -168,12 +184,18 @@ static hy_status metaspace_args(hy_tok *t, const json_t *j, tok_pre *p, hy_err *
     return tok_regex_new(t, &p->re, p->text.p, p->text.n, true, err);
 }
 
-static const struct { const char *name; tok_pre_kind kind; } pre_names[] = {
-    { "Split", TOK_P_SPLIT }, { "ByteLevel", TOK_P_BYTES }, { "Metaspace", TOK_P_METASPACE },
-    { "Digits", TOK_P_DIGITS }, { "Punctuation", TOK_P_PUNCT }, { "WhitespaceSplit", TOK_P_SPACE },
-    { "Whitespace", TOK_P_WHITESPACE }, { "BertPreTokenizer", TOK_P_BERT },
-    { "CharDelimiterSplit", TOK_P_SPLIT }
-};
+static const struct {
+    const char *name;
+    tok_pre_kind kind;
+} pre_names[] = {{"Split", TOK_P_SPLIT},
+                 {"ByteLevel", TOK_P_BYTES},
+                 {"Metaspace", TOK_P_METASPACE},
+                 {"Digits", TOK_P_DIGITS},
+                 {"Punctuation", TOK_P_PUNCT},
+                 {"WhitespaceSplit", TOK_P_SPACE},
+                 {"Whitespace", TOK_P_WHITESPACE},
+                 {"BertPreTokenizer", TOK_P_BERT},
+                 {"CharDelimiterSplit", TOK_P_SPLIT}};
 
 static hy_status pre_args(hy_tok *t, tok_pre *p, const char *type, const json_t *j, hy_err *err)
 {
@@ -225,10 +247,7 @@ hy_status tok_json_pre(hy_tok *t, const json_t *j, int depth, hy_err *err)
 
 /* ---- decoder ---- */
 
-static tok_str literal(const char *s)
-{
-    return (tok_str){ s, (uint32_t)strlen(s) };
-}
+static tok_str literal(const char *s) { return (tok_str){s, (uint32_t)strlen(s)}; }
 
 static hy_status dec_replace(hy_tok *t, const json_t *j, hy_err *err)
 {
@@ -285,7 +304,8 @@ hy_status tok_json_dec(hy_tok *t, const json_t *j, int depth, bool *fused, hy_er
     if (!strcmp(type, "Replace")) return dec_replace(t, j, err);
     if (!strcmp(type, "Strip")) return dec_strip(t, j, *fused, err);
     if (!strcmp(type, "Metaspace")) return dec_metaspace(t, j, err);
-    if (!strcmp(type, "ByteLevel")) return tok_dec_add(t, TOK_D_BYTES) ? HY_OK : tok_steps_fail(err);
+    if (!strcmp(type, "ByteLevel"))
+        return tok_dec_add(t, TOK_D_BYTES) ? HY_OK : tok_steps_fail(err);
     if (!strcmp(type, "ByteFallback"))
         return tok_dec_add(t, TOK_D_BYTE_FALLBACK) ? HY_OK : tok_steps_fail(err);
     bool word = !strcmp(type, "WordPiece");
@@ -304,7 +324,8 @@ hy_status tok_json_dec(hy_tok *t, const json_t *j, int depth, bool *fused, hy_er
 static hy_status put_around(hy_tok *t, hy_ids *to, const json_t *id, hy_err *err)
 {
     json_int_t x = json_is_integer(id) ? json_integer_value(id) : -1;
-    if (x < 0 || x > TOK_ID_MAX) return hy_fail(err, HY_E_FORMAT, "post_processor: token id is not valid");
+    if (x < 0 || x > TOK_ID_MAX)
+        return hy_fail(err, HY_E_FORMAT, "post_processor: token id is not valid");
     return hy_ids_put(to, (int32_t)x) ? HY_OK : hy_fail_memory(err, "special tokens", 4);
 }
 
@@ -315,7 +336,8 @@ static hy_status template_item(hy_tok *t, const json_t *specials, const json_t *
         *after = true;
         return HY_OK;
     }
-    const char *name = json_string_value(json_object_get(json_object_get(item, "SpecialToken"), "id"));
+    const char *name =
+        json_string_value(json_object_get(json_object_get(item, "SpecialToken"), "id"));
     const json_t *ids = name ? json_object_get(json_object_get(specials, name), "ids") : NULL;
     if (!json_is_array(ids))
         return hy_fail(err, HY_E_FORMAT, "post_processor: special token %.100s has no ids",

@@ -33,7 +33,7 @@ static void replace(tok_work *w, const tok_norm *s)
     while (at <= w->a.len && tok_regex_find(s->re, w, w->a.data, w->a.len, at, &from, &to)) {
         hy_buf_put(&w->b, w->a.data + at, from - at);
         hy_buf_put(&w->b, s->text.p, s->text.n);
-        if (to == from) {       /* an empty match: one character on */
+        if (to == from) { /* an empty match: one character on */
             if (from >= w->a.len) return;
             uint32_t c;
             size_t n = hy_utf8_next(w->a.data + from, w->a.len - from, &c);
@@ -63,7 +63,8 @@ static void strip(tok_work *w, const tok_norm *s)
     hy_buf_put(&w->b, w->a.data + from, to - from);
 }
 
-/* SentencePiece's remove_extra_whitespaces: U+0020 only. */
+/* SentencePiece's remove_extra_whitespaces: U+0020; at the end U+2581 as well, since it looks there
+ * after the spaces have been written so. */
 static void squeeze(tok_work *w)
 {
     bool space = true;
@@ -73,7 +74,15 @@ static void squeeze(tok_work *w)
         space = c == ' ';
         hy_buf_char(&w->b, c);
     }
-    if (space && w->b.len && !w->b.failed) w->b.data[--w->b.len] = 0;
+    while (w->b.len && !w->b.failed) {
+        const char *end = w->b.data + w->b.len;
+        size_t n = end[-1] == ' '                                         ? 1
+                   : w->b.len >= 3 && !memcmp(end - 3, "\xE2\x96\x81", 3) ? 3
+                                                                          : 0;
+        if (!n) break;
+        w->b.len -= n;
+        w->b.data[w->b.len] = 0;
+    }
 }
 
 static void swap(tok_work *w)
@@ -133,7 +142,10 @@ static void nmt(tok_work *w)
 static void run_one(tok_work *w, const tok_norm *s)
 {
     switch (s->kind) {
-    case TOK_N_NFC: case TOK_N_NFD: case TOK_N_NFKC: case TOK_N_NFKD:
+    case TOK_N_NFC:
+    case TOK_N_NFD:
+    case TOK_N_NFKC:
+    case TOK_N_NFKD:
         tok_normal_form(w, w->a.data, w->a.len, s->kind, &w->b);
         break;
     case TOK_N_LOWER:
@@ -177,5 +189,6 @@ static void run_one(tok_work *w, const tok_norm *s)
 void tok_norm_run(tok_work *w, const tok_norm *step, uint32_t n)
 {
     hy_buf_reset(&w->b);
-    for (uint32_t i = 0; i < n && w->a.len && !w->failed; i++) run_one(w, &step[i]);
+    for (uint32_t i = 0; i < n && !w->failed; i++)
+        if (w->a.len || (step[i].kind == TOK_N_PREPEND && step[i].left)) run_one(w, &step[i]);
 }

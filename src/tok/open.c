@@ -6,7 +6,7 @@
 
 static hy_status load_optional(const char *folder, const char *name, json_t **out, hy_err *err)
 {
-    hy_buf path = { 0 };
+    hy_buf path = {0};
     *out = NULL;
     hy_buf_printf(&path, "%s/%s", folder, name);
     hy_status s = path.failed ? hy_fail_memory(err, "path", strlen(folder)) : HY_OK;
@@ -17,7 +17,7 @@ static hy_status load_optional(const char *folder, const char *name, json_t **ou
 
 static hy_status load_jinja(hy_tok *t, const char *folder, hy_err *err)
 {
-    hy_buf path = { 0 };
+    hy_buf path = {0};
     char *text = NULL;
     size_t n = 0;
     hy_buf_printf(&path, "%s/chat_template.jinja", folder);
@@ -86,7 +86,7 @@ static hy_status from_folder(hy_tok *t, const char *folder, const char *json, co
 
 static hy_status open_folder(hy_tok *t, const char *folder, hy_err *err)
 {
-    hy_buf json = { 0 }, model = { 0 };
+    hy_buf json = {0}, model = {0};
     hy_buf_printf(&json, "%s/tokenizer.json", folder);
     hy_buf_printf(&model, "%s/tokenizer.model", folder);
     hy_status s;
@@ -132,17 +132,36 @@ hy_status hy_tok_from_file(hy_tok **out, const hy_file *f, hy_err *err)
     if (f->kind == HY_FILE_GGUF) return finish_open(out, t, tok_from_gguf(t, f, err));
     if (hy_is_dir(f->path)) return finish_open(out, t, open_folder(t, f->path, err));
     char *folder = folder_of(f->path);
-    hy_status s = folder ? open_folder(t, folder, err) : hy_fail_memory(err, "path", strlen(f->path));
+    hy_status s =
+        folder ? open_folder(t, folder, err) : hy_fail_memory(err, "path", strlen(f->path));
     hy_free(folder);
     return finish_open(out, t, s);
+}
+
+hy_status hy_tok_from_memory(hy_tok **out, const void *data, size_t n, hy_err *err)
+{
+    hy_tok *t;
+    json_t *root = NULL;
+    const char *s = data;
+    size_t at = 0;
+    while (at < n && strchr(" \t\r\n", s[at]) && s[at]) at++;
+    bool json = at < n && s[at] == '{';
+    HY_TRY(tok_new(&t, err));
+    hy_status st = json ? hy_json_parse("tokenizer.json", s, n, &root, err) : HY_OK;
+    if (st == HY_OK)
+        st = json ? tok_from_json(t, root, NULL, err) : tok_from_model_proto(t, data, n, NULL, err);
+    if (st == HY_OK) st = tok_finish(t, err);
+    json_decref(root);
+    return finish_open(out, t, st);
 }
 
 static hy_status open_gguf(hy_tok *t, const char *path, hy_err *err)
 {
     hy_file *f = NULL;
     HY_TRY(hy_file_open(&f, path, err));
-    hy_status s = f->kind == HY_FILE_GGUF ? tok_from_gguf(t, f, err)
-                                          : hy_fail(err, HY_E_FORMAT, "%s holds no tokenizer", path);
+    hy_status s = f->kind == HY_FILE_GGUF
+                      ? tok_from_gguf(t, f, err)
+                      : hy_fail(err, HY_E_FORMAT, "%s holds no tokenizer", path);
     hy_file_close(f);
     return s;
 }

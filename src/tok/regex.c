@@ -8,31 +8,49 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SPACES "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-/* Latin-1 has its own table in Oniguruma: the superscripts and fractions there are word characters */
+#define SPACES                                                                                     \
+    "\\t-\\r "                                                                                     \
+    "\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+/* Latin-1 has its own table in Oniguruma: the superscripts and fractions there are word characters
+ */
 #define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
-static const struct { const char *from, *to; } property_names[] = {
-    { "Letter", "L" }, { "Lowercase_Letter", "Ll" }, { "Uppercase_Letter", "Lu" },
-    { "Titlecase_Letter", "Lt" }, { "Modifier_Letter", "Lm" }, { "Other_Letter", "Lo" },
-    { "Mark", "M" }, { "Nonspacing_Mark", "Mn" }, { "Number", "N" }, { "Decimal_Number", "Nd" },
-    { "Digit", "Nd" }, { "Punctuation", "P" }, { "Punct", "P" }, { "Symbol", "S" },
-    { "Separator", "Z" }, { "Space_Separator", "Zs" }, { "Other", "C" }, { "Control", "Cc" },
-    { "Space", "White_Space" }, { "Alpha", "Alphabetic" }, { "Upper", "Uppercase" },
-    { "Lower", "Lowercase" }
-};
+static const struct {
+    const char *from, *to;
+} property_names[] = {{"Letter", "L"},
+                      {"Lowercase_Letter", "Ll"},
+                      {"Uppercase_Letter", "Lu"},
+                      {"Titlecase_Letter", "Lt"},
+                      {"Modifier_Letter", "Lm"},
+                      {"Other_Letter", "Lo"},
+                      {"Mark", "M"},
+                      {"Nonspacing_Mark", "Mn"},
+                      {"Number", "N"},
+                      {"Decimal_Number", "Nd"},
+                      {"Digit", "Nd"},
+                      {"Punctuation", "P"},
+                      {"Punct", "P"},
+                      {"Symbol", "S"},
+                      {"Separator", "Z"},
+                      {"Space_Separator", "Zs"},
+                      {"Other", "C"},
+                      {"Control", "Cc"},
+                      {"Space", "White_Space"},
+                      {"Alpha", "Alphabetic"},
+                      {"Upper", "Uppercase"},
+                      {"Lower", "Lowercase"}};
 
 static const char *const script_names[] = {
-    "Han", "Hiragana", "Katakana", "Hangul", "Bopomofo", "Thai", "Lao", "Khmer", "Myanmar", "Latin",
-    "Greek", "Cyrillic", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Telugu", "Kannada",
-    "Malayalam", "Gujarati", "Gurmukhi", "Oriya", "Sinhala", "Tibetan", "Georgian", "Armenian",
-    "Ethiopic", "Mongolian", "Yi", "Common", "Inherited"
-};
+    "Han",        "Hiragana", "Katakana", "Hangul",   "Bopomofo", "Thai",      "Lao",
+    "Khmer",      "Myanmar",  "Latin",    "Greek",    "Cyrillic", "Arabic",    "Hebrew",
+    "Devanagari", "Bengali",  "Tamil",    "Telugu",   "Kannada",  "Malayalam", "Gujarati",
+    "Gurmukhi",   "Oriya",    "Sinhala",  "Tibetan",  "Georgian", "Armenian",  "Ethiopic",
+    "Mongolian",  "Yi",       "Common",   "Inherited"};
 
 typedef struct translator {
     const char *p, *end;
     hy_buf out;
-    hy_buf or_not;              /* \S, \W and \H of the class being read, as "|[^...]" */
+    hy_buf or_not; /* \S, \W and \H of the class being read, as "|[^...]" */
     int depth;
     bool bad;
 } translator;
@@ -45,7 +63,8 @@ static bool same(const char *a, const char *b, size_t n_b)
 /* \p{...}, \P{...}: p stands after the letter. */
 static void property(translator *x, char letter)
 {
-    const char *close = x->p < x->end && *x->p == '{' ? memchr(x->p, '}', (size_t)(x->end - x->p)) : NULL;
+    const char *close =
+        x->p < x->end && *x->p == '{' ? memchr(x->p, '}', (size_t)(x->end - x->p)) : NULL;
     hy_buf_printf(&x->out, "\\%c", letter);
     if (!close) return;
     const char *name = x->p + 1;
@@ -85,8 +104,8 @@ static void escape(translator *x, bool in_class)
         hy_buf_printf(in_class ? &x->or_not : &x->out, in_class ? "|[^%s]" : "[^%s]", set);
     } else if ((c == 'b' || c == 'B') && !in_class) {
         const char *in = c == 'b' ? "!" : "=", *out = c == 'b' ? "=" : "!";
-        hy_buf_printf(&x->out, "(?:(?<=[%s])(?%s[%s])|(?<![%s])(?%s[%s]))", WORDS, in, WORDS, WORDS, out,
-                      WORDS);
+        hy_buf_printf(&x->out, "(?:(?<=[%s])(?%s[%s])|(?<![%s])(?%s[%s]))", WORDS, in, WORDS, WORDS,
+                      out, WORDS);
     } else if (c == 'p' || c == 'P') {
         property(x, c);
     } else if (c == 'u' && x->end - x->p >= 4) {
@@ -123,7 +142,7 @@ static void class_items(translator *x)
             }
         } else if (c == '[') {
             if (++x->depth > 20 || (x->p < x->end && *x->p == '^')) {
-                x->bad = true;  /* a negated class inside a class */
+                x->bad = true; /* a negated class inside a class */
                 return;
             }
             class_items(x);
@@ -139,7 +158,7 @@ static void class_items(translator *x)
 static void class_part(translator *x, bool negated, hy_buf *to)
 {
     hy_buf outer = x->out, outer_not = x->or_not;
-    x->out = x->or_not = (hy_buf){ 0 };
+    x->out = x->or_not = (hy_buf){0};
     class_items(x);
     hy_buf items = x->out, or_not = x->or_not;
     x->out = outer;
@@ -163,7 +182,7 @@ static void class_part(translator *x, bool negated, hy_buf *to)
 /* [A&&B&&[^C]] becomes (?:(?=[B])(?=[^C])[A]); p stands after the bracket. */
 static void class_set(translator *x)
 {
-    hy_buf main = { 0 }, ahead = { 0 };
+    hy_buf main = {0}, ahead = {0};
     bool negated = x->p < x->end && *x->p == '^';
     if (negated) x->p++;
     class_part(x, negated, &main);
@@ -183,7 +202,8 @@ static void class_set(translator *x)
         x->p++;
     else
         x->bad = true;
-    bool bare = !ahead.len && main.len && main.data[0] == '['; /* the matcher is faster without groups */
+    bool bare =
+        !ahead.len && main.len && main.data[0] == '['; /* the matcher is faster without groups */
     if (!bare) hy_buf_str(&x->out, "(?:");
     hy_buf_put(&x->out, ahead.data, ahead.len);
     hy_buf_put(&x->out, main.data, main.len);
@@ -209,11 +229,14 @@ static void translate(translator *x)
 /* Expressions that backtrack quadratically over long runs, by their exact text. */
 static bool by_hand(const char *s, size_t n, tok_regex_kind *kind)
 {
-    static const struct { const char *text; tok_regex_kind kind; } known[] = {
-        { "\\s+$", TOK_RE_SPACE_END },
-        { "(?=(\\d{3})+(?!\\d))", TOK_RE_DIGITS3 },
-        { "(?=(?:\\d{3})+(?!\\d))", TOK_RE_DIGITS3 },
-        { "\\d{1,3}(?=(?:\\d{3})*\\b)", TOK_RE_DIGITS3_WORD },
+    static const struct {
+        const char *text;
+        tok_regex_kind kind;
+    } known[] = {
+        {"\\s+$", TOK_RE_SPACE_END},
+        {"(?=(\\d{3})+(?!\\d))", TOK_RE_DIGITS3},
+        {"(?=(?:\\d{3})+(?!\\d))", TOK_RE_DIGITS3},
+        {"\\d{1,3}(?=(?:\\d{3})*\\b)", TOK_RE_DIGITS3_WORD},
     };
     for (size_t i = 0; i < HY_COUNT(known); i++)
         if (strlen(known[i].text) == n && !memcmp(known[i].text, s, n)) {
@@ -225,7 +248,7 @@ static bool by_hand(const char *s, size_t n, tok_regex_kind *kind)
 
 static hy_status compile(hy_tok *t, tok_regex *re, const char *pattern, size_t n, hy_err *err)
 {
-    translator x = { .p = pattern, .end = pattern + n };
+    translator x = {.p = pattern, .end = pattern + n};
     translate(&x);
     if (x.out.failed || (!x.out.data && !hy_buf_reserve(&x.out, 1))) {
         hy_buf_free(&x.out);
@@ -245,8 +268,8 @@ static hy_status compile(hy_tok *t, tok_regex *re, const char *pattern, size_t n
     if (!re->code) {
         PCRE2_UCHAR msg[128] = "";
         pcre2_get_error_message(code, msg, sizeof msg);
-        return hy_fail(err, HY_E_FORMAT, "regular expression %.*s: %s", (int)HY_MIN(n, 200u), pattern,
-                       (const char *)msg);
+        return hy_fail(err, HY_E_FORMAT, "regular expression %.*s: %s", (int)HY_MIN(n, 200u),
+                       pattern, (const char *)msg);
     }
     pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE); /* without JIT the interpreter matches */
     return HY_OK;
@@ -260,7 +283,8 @@ hy_status tok_regex_new(hy_tok *t, tok_regex **out, const char *pattern, size_t 
     *out = re;
     if (!hy_utf8_valid(pattern, n))
         return hy_fail(err, HY_E_FORMAT, "regular expression is not UTF-8");
-    if (n > 65536) return hy_fail(err, HY_E_LIMIT, "regular expression of %zu bytes, limit 65536", n);
+    if (n > 65536)
+        return hy_fail(err, HY_E_LIMIT, "regular expression of %zu bytes, limit 65536", n);
     if (literal) {
         re->kind = TOK_RE_LITERAL;
         re->text = hy_arena_strndup(t->arena, pattern, n);
@@ -309,7 +333,8 @@ static bool is_nd(const char *s, size_t n, size_t *bytes)
 
 /* Next run of decimal digits from `at`; its end and its number of digits. A run that was counted
  * before is not counted again: callers walk it from its start, group by group. */
-static bool digit_run(tok_work *w, const char *s, size_t n, size_t *at, size_t *end, size_t *n_digit)
+static bool digit_run(tok_work *w, const char *s, size_t n, size_t *at, size_t *end,
+                      size_t *n_digit)
 {
     size_t k, count = 0;
     if (w->digits == s && *at >= w->digit_from && *at <= w->digit_to) {
@@ -347,7 +372,7 @@ static bool find_digits(tok_work *w, bool word, const char *s, size_t n, size_t 
                         size_t *to)
 {
     size_t end, n_digit;
-    if (!at) w->digits = NULL;  /* another text may lie at the same address */
+    if (!at) w->digits = NULL; /* another text may lie at the same address */
     while (at < n && digit_run(w, s, n, &at, &end, &n_digit)) {
         size_t lead = n_digit % 3;
         if (word) {
@@ -376,7 +401,6 @@ static bool ensure_match(tok_work *w)
         w->failed = true;
         return false;
     }
-    pcre2_set_match_limit(w->context, UINT32_MAX);
     pcre2_set_depth_limit(w->context, UINT32_MAX);
     pcre2_set_heap_limit(w->context, 1u << 20); /* KiB */
     w->stack = pcre2_jit_stack_create(32 * 1024, 64u << 20, w->t->pcre);
@@ -388,11 +412,13 @@ static bool find_pcre(const tok_regex *re, tok_work *w, const char *s, size_t n,
                       size_t *from, size_t *to)
 {
     if (!ensure_match(w)) return false;
+    /* room for any honest pattern over n bytes; an exponential one ends here */
+    pcre2_set_match_limit(w->context, 10000000u + (uint32_t)HY_MIN(n, 1u << 24) * 64u);
     int rc = pcre2_match(re->code, (PCRE2_SPTR)s, n, at, PCRE2_NO_UTF_CHECK, w->match, w->context);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(re->code, (PCRE2_SPTR)s, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->match,
-                         w->context);
-    if (rc < 0) return false;   /* no match, or beyond the limits: the rest stays one piece */
+        rc = pcre2_match(re->code, (PCRE2_SPTR)s, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                         w->match, w->context);
+    if (rc < 0) return false; /* no match, or beyond the limits: the rest stays one piece */
     const PCRE2_SIZE *v = pcre2_get_ovector_pointer(w->match);
     *from = v[0];
     *to = v[1];

@@ -25,6 +25,8 @@ hy_status hy_tok_from_file(hy_tok **out, const hy_file *f, hy_err *err);
 /* From a path: GGUF (vocabulary-only too), tokenizer.json, or a Hugging Face folder (which need hold
  * no weights). */
 hy_status hy_tok_open(hy_tok **out, const char *path, hy_err *err);
+/* From the content of a tokenizer.json or a tokenizer.model (SentencePiece). */
+hy_status hy_tok_from_memory(hy_tok **out, const void *data, size_t n, hy_err *err);
 void hy_tok_free(hy_tok *t);                     /* accepts NULL */
 
 uint32_t hy_tok_n_vocab(const hy_tok *t);
@@ -53,8 +55,8 @@ int32_t hy_tok_find(const hy_tok *t, const char *s, size_t n);
 
 /* ---- streaming detokenizer ------------------------------------------------------------------- */
 
-/* Emits only whole characters; broken bytes become U+FFFD by the WHATWG rule; a leading space that
- * the tokenizer added is dropped once. */
+/* The text of tokens in the middle of a text: emits only whole characters, as early as can be; broken
+ * bytes become U+FFFD by the WHATWG rule. A leading space stays: it belongs to what a model continues. */
 typedef struct hy_detok {
     const hy_tok *tok;
     hy_utf8_stream utf8;
@@ -63,7 +65,9 @@ typedef struct hy_detok {
 void hy_detok_init(hy_detok *d, const hy_tok *t, bool show_control);
 hy_status hy_detok_put(hy_detok *d, int32_t id, hy_buf *out, hy_err *err); /* appends what is ready */
 void hy_detok_end(hy_detok *d, hy_buf *out);
-/* All at once. */
+/* A whole text at once, as the model's own library decodes it: a leading space that the tokenizer
+ * added is dropped. Differs from the stream only there, and (tokenizer.json with byte fallback) in the
+ * number of U+FFFD for broken bytes. */
 hy_status hy_tok_decode(const hy_tok *t, const int32_t *id, size_t n, bool show_control, hy_buf *out,
                         hy_err *err);
 

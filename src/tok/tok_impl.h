@@ -118,7 +118,7 @@ typedef struct tok_norm {
     tok_norm_kind kind;
     tok_regex *re;              /* REPLACE */
     tok_str text;               /* REPLACE, PREPEND */
-    bool left, right;           /* STRIP */
+    bool left, right;           /* STRIP; PREPEND with left: also where nothing remained */
     bool clean, cjk, accents, lower; /* BERT */
     tok_charsmap *map;          /* CHARSMAP */
 } tok_norm;
@@ -321,7 +321,7 @@ hy_status tok_bpe_pair(hy_tok *t, uint32_t left, uint32_t right, uint32_t rank, 
                        hy_err *err);
 hy_status tok_bpe_runes(hy_tok *t, hy_err *err);       /* one-character tokens; once, before encoding */
 hy_status tok_bpe_from_scores(hy_tok *t, hy_err *err); /* SentencePiece: pairs from the vocabulary */
-hy_status tok_frozen_build(hy_tok *t, hy_err *err);
+hy_status tok_frozen_build(hy_tok *t, bool spaces, hy_err *err);
 hy_status tok_unigram_build(hy_tok *t, hy_err *err);
 hy_status tok_wordpiece_build(hy_tok *t, hy_err *err);
 /* Byte tokens, added-token tries, end-of-generation ids, template. Last step of every builder. */

@@ -19,7 +19,8 @@ typedef struct range {
     uint32_t depth;
 } range;
 
-static bool add_children(tok_trie *trie, uint32_t *cap, range **todo, const tok_entry *e, uint32_t at)
+static bool add_children(tok_trie *trie, uint32_t *cap, range **todo, const tok_entry *e,
+                         uint32_t at)
 {
     range r = (*todo)[at];
     size_t i = r.from;
@@ -42,8 +43,8 @@ static bool add_children(tok_trie *trie, uint32_t *cap, range **todo, const tok_
             *todo = more;
             *cap *= 2;
         }
-        trie->node[trie->n_node] = (tok_node){ .label = label, .id = -1 };
-        (*todo)[trie->n_node++] = (range){ i, end, r.depth + 1 };
+        trie->node[trie->n_node] = (tok_node){.label = label, .id = -1};
+        (*todo)[trie->n_node++] = (range){i, end, r.depth + 1};
         trie->node[at].n_child++;
         i = end;
     }
@@ -52,7 +53,7 @@ static bool add_children(tok_trie *trie, uint32_t *cap, range **todo, const tok_
 
 hy_status tok_trie_build(tok_trie *trie, tok_entry *entry, size_t n, hy_err *err)
 {
-    *trie = (tok_trie){ 0 };
+    *trie = (tok_trie){0};
     qsort(entry, n, sizeof *entry, by_string);
     size_t skip = 0;
     while (skip < n && !entry[skip].str.n) skip++;
@@ -62,8 +63,8 @@ hy_status tok_trie_build(tok_trie *trie, tok_entry *entry, size_t n, hy_err *err
     range *todo = hy_alloc_array(cap, sizeof *todo);
     bool good = trie->node && todo;
     if (good) {
-        trie->node[0] = (tok_node){ .id = -1 };
-        todo[0] = (range){ skip, n, 0 };
+        trie->node[0] = (tok_node){.id = -1};
+        todo[0] = (range){skip, n, 0};
         trie->n_node = 1;
     }
     for (uint32_t at = 0; good && at < trie->n_node; at++)
@@ -108,5 +109,5 @@ int32_t tok_trie_longest(const tok_trie *trie, const char *s, size_t n, size_t *
 void tok_trie_free(tok_trie *trie)
 {
     hy_free(trie->node);
-    *trie = (tok_trie){ 0 };
+    *trie = (tok_trie){0};
 }

@@ -4,10 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static utf8proc_category_t category(uint32_t c)
-{
-    return utf8proc_category((utf8proc_int32_t)c);
-}
+static utf8proc_category_t category(uint32_t c) { return utf8proc_category((utf8proc_int32_t)c); }
 
 bool tok_is_space(uint32_t c)
 {
@@ -37,10 +34,7 @@ bool tok_is_mark(uint32_t c)
     return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_ME;
 }
 
-bool tok_is_mn(uint32_t c)
-{
-    return category(c) == UTF8PROC_CATEGORY_MN;
-}
+bool tok_is_mn(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; }
 
 bool tok_is_other(uint32_t c)
 {
@@ -66,10 +60,7 @@ bool tok_is_word(uint32_t c)
            (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
 }
 
-bool tok_is_digit(uint32_t c)
-{
-    return category(c) == UTF8PROC_CATEGORY_ND;
-}
+bool tok_is_digit(uint32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
 
 /* The ranges that BERT calls Chinese, as the tokenizers library has them. */
 bool tok_is_cjk(uint32_t c)
@@ -84,7 +75,7 @@ bool tok_is_cjk(uint32_t c)
 
 typedef struct marked {
     int32_t rune;
-    uint32_t key;               /* combining class << 24 would lose the order: class, then place */
+    uint32_t key; /* combining class << 24 would lose the order: class, then place */
     uint32_t place;
 } marked;
 
@@ -95,7 +86,8 @@ static int by_class(const void *pa, const void *pb)
     return (a->place > b->place) - (a->place < b->place);
 }
 
-/* Canonical ordering of one run of combining marks. Sorted, not bubbled: a text may be one long run. */
+/* Canonical ordering of one run of combining marks. Sorted, not bubbled: a text may be one long
+ * run. */
 static void order_run(tok_work *w, int32_t *rune, size_t n)
 {
     bool sorted = true;
@@ -109,7 +101,7 @@ static void order_run(tok_work *w, int32_t *rune, size_t n)
         return;
     }
     for (size_t i = 0; i < n; i++)
-        m[i] = (marked){ rune[i], utf8proc_get_property(rune[i])->combining_class, (uint32_t)i };
+        m[i] = (marked){rune[i], utf8proc_get_property(rune[i])->combining_class, (uint32_t)i};
     qsort(m, n, sizeof *m, by_class);
     for (size_t i = 0; i < n; i++) rune[i] = m[i].rune;
     hy_free(m);
@@ -126,8 +118,8 @@ static size_t decompose(tok_work *w, const char *s, size_t n, utf8proc_option_t 
             !tok_grow(w, (void **)&w->rune, &w->cap_rune, n_rune + 32, sizeof *w->rune))
             return 0;
         int last = 0;
-        utf8proc_ssize_t k = utf8proc_decompose_char((utf8proc_int32_t)c, w->rune + n_rune, 32,
-                                                     options, &last);
+        utf8proc_ssize_t k =
+            utf8proc_decompose_char((utf8proc_int32_t)c, w->rune + n_rune, 32, options, &last);
         if (k < 0 || k > 32) {
             w->rune[n_rune] = (int32_t)c;
             k = 1;
@@ -145,7 +137,7 @@ static size_t decompose(tok_work *w, const char *s, size_t n, utf8proc_option_t 
 
 void tok_normal_form(tok_work *w, const char *s, size_t n, tok_norm_kind form, hy_buf *out)
 {
-    bool plain = true;          /* below U+00A0 every form is the text itself */
+    bool plain = true; /* below U+00A0 every form is the text itself */
     for (size_t i = 0; i < n && plain; i++) plain = (unsigned char)s[i] < 0x80;
     if (plain) {
         hy_buf_put(out, s, n);
@@ -168,12 +160,14 @@ void tok_normal_form(tok_work *w, const char *s, size_t n, tok_norm_kind form, h
     }
 }
 
-/* ---- precompiled charsmap: 4 bytes of trie size, the trie (darts-clone units), the strings ---- */
+/* ---- precompiled charsmap: 4 bytes of trie size, the trie (darts-clone units), the strings ----
+ */
 
 hy_status tok_charsmap_new(hy_tok *t, tok_charsmap **out, const uint8_t *data, size_t n,
                            bool longest, hy_err *err)
 {
-    if (n < 4) return hy_fail(err, HY_E_FORMAT, "precompiled charsmap: %zu bytes, at least 4 needed", n);
+    if (n < 4)
+        return hy_fail(err, HY_E_FORMAT, "precompiled charsmap: %zu bytes, at least 4 needed", n);
     uint32_t bytes = (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 |
                      (uint32_t)data[3] << 24;
     if (bytes > n - 4 || bytes % 4 || bytes < 4)
@@ -188,16 +182,14 @@ hy_status tok_charsmap_new(hy_tok *t, tok_charsmap **out, const uint8_t *data, s
     m->longest = longest;
     for (size_t i = 0; i < m->n_unit; i++) {
         const uint8_t *p = data + 4 + i * 4;
-        m->unit[i] = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        m->unit[i] =
+            (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
     }
     *out = m;
     return HY_OK;
 }
 
-static uint32_t unit_offset(uint32_t u)
-{
-    return (u >> 10) << ((u & (1u << 9)) >> 6);
-}
+static uint32_t unit_offset(uint32_t u) { return (u >> 10) << ((u & (1u << 9)) >> 6); }
 
 /* The replacement of a prefix of s, or false. *used: bytes replaced. */
 static bool map_prefix(const tok_charsmap *m, const char *s, size_t n, size_t *used, tok_str *to)
@@ -223,13 +215,16 @@ static bool map_prefix(const tok_charsmap *m, const char *s, size_t n, size_t *u
     return found;
 }
 
-static void run_longest(const tok_charsmap *m, const char *s, size_t n, hy_buf *out)
+/* SentencePiece: user-defined symbols are left as they are. */
+static void run_longest(const tok_charsmap *m, const tok_trie *frozen, const char *s, size_t n,
+                        hy_buf *out)
 {
     for (size_t at = 0; at < n;) {
         uint32_t c;
         size_t used = hy_utf8_next(s + at, n - at, &c);
-        tok_str to = { s + at, (uint32_t)used };
-        map_prefix(m, s + at, n - at, &used, &to);
+        bool kept = tok_trie_longest(frozen, s + at, n - at, &used) >= 0;
+        tok_str to = {s + at, (uint32_t)used};
+        if (!kept) map_prefix(m, s + at, n - at, &used, &to);
         hy_buf_put(out, to.p, to.n);
         at += used;
     }
@@ -250,7 +245,7 @@ static void run_grapheme(const tok_charsmap *m, const char *s, size_t n, hy_buf 
     for (size_t at = 0; at < n;) {
         uint32_t c;
         size_t len = hy_utf8_next(s + at, n - at, &c), used;
-        tok_str to = { s + at, (uint32_t)len };
+        tok_str to = {s + at, (uint32_t)len};
         map_prefix(m, s + at, len, &used, &to);
         hy_buf_put(out, to.p, to.n);
         at += len;
@@ -260,7 +255,7 @@ static void run_grapheme(const tok_charsmap *m, const char *s, size_t n, hy_buf 
 void tok_charsmap_run(tok_work *w, const tok_charsmap *m, const char *s, size_t n, hy_buf *out)
 {
     if (m->longest) {
-        run_longest(m, s, n, out);
+        run_longest(m, &w->t->bpe.frozen, s, n, out);
         return;
     }
     utf8proc_int32_t state = 0;

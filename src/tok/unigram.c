@@ -11,7 +11,7 @@ static hy_status build_trie(hy_tok *t, bool (*use)(const hy_tok *, uint32_t), hy
     if (!e) return hy_fail_memory(err, "token list", (uint64_t)t->vocab.n * sizeof *e);
     size_t n = 0;
     for (uint32_t i = 0; i < t->vocab.n; i++)
-        if (t->vocab.str[i].p && use(t, i)) e[n++] = (tok_entry){ t->vocab.str[i], (int32_t)i };
+        if (t->vocab.str[i].p && use(t, i)) e[n++] = (tok_entry){t->vocab.str[i], (int32_t)i};
     hy_status s = tok_trie_build(&t->trie, e, n, err);
     hy_free(e);
     return s;
@@ -39,19 +39,14 @@ hy_status tok_unigram_build(hy_tok *t, hy_err *err)
     return build_trie(t, use_unigram, err);
 }
 
-static bool use_word(const hy_tok *t, uint32_t i)
-{
-    return t->vocab.str[i].n > 0;
-}
+static bool use_word(const hy_tok *t, uint32_t i) { return t->vocab.str[i].n > 0; }
 
-hy_status tok_wordpiece_build(hy_tok *t, hy_err *err)
-{
-    return build_trie(t, use_word, err);
-}
+hy_status tok_wordpiece_build(hy_tok *t, hy_err *err) { return build_trie(t, use_word, err); }
 
 static double score_of(const hy_tok *t, int32_t id, size_t bytes)
 {
-    if (t->sp_unigram && t->vocab.flags[id] & HY_TOK_USER) return (double)bytes * t->user_score - 0.1;
+    if (t->sp_unigram && t->vocab.flags[id] & HY_TOK_USER)
+        return (double)bytes * t->user_score - 0.1;
     return t->vocab.score[id];
 }
 
@@ -146,7 +141,8 @@ static uint32_t walk(const tok_trie *trie, tok_str s)
     return node;
 }
 
-static size_t longest_from(const tok_trie *trie, uint32_t node, const char *s, size_t n, int32_t *id)
+static size_t longest_from(const tok_trie *trie, uint32_t node, const char *s, size_t n,
+                           int32_t *id)
 {
     size_t found = 0;
     if (node == UINT32_MAX) return 0;

@@ -6,7 +6,7 @@
 void hy_ids_free(hy_ids *ids)
 {
     hy_free(ids->id);
-    *ids = (hy_ids){ 0 };
+    *ids = (hy_ids){0};
 }
 
 bool hy_ids_put(hy_ids *ids, int32_t id)
@@ -55,19 +55,20 @@ hy_status tok_vocab_reserve(tok_vocab *v, uint32_t n, hy_err *err)
     return HY_OK;
 }
 
-hy_status tok_vocab_put(hy_tok *t, uint32_t id, const char *s, size_t n, double score, uint8_t flags,
-                        hy_err *err)
+hy_status tok_vocab_put(hy_tok *t, uint32_t id, const char *s, size_t n, double score,
+                        uint8_t flags, hy_err *err)
 {
     tok_vocab *v = &t->vocab;
     if (id > TOK_ID_MAX)
-        return hy_fail(err, HY_E_FORMAT, "token id %" PRIu32 " is above the limit %d", id, TOK_ID_MAX);
+        return hy_fail(err, HY_E_FORMAT, "token id %" PRIu32 " is above the limit %d", id,
+                       TOK_ID_MAX);
     if (n > INT32_MAX)
         return hy_fail(err, HY_E_FORMAT, "token %" PRIu32 ": %zu bytes is too long", id, n);
     HY_TRY(tok_vocab_reserve(v, id + 1, err));
     tok_str str = tok_copy(t, s, n);
     if (!str.p) return hy_fail_memory(err, "token", n);
     while (v->n <= id) {
-        v->str[v->n] = (tok_str){ 0 };
+        v->str[v->n] = (tok_str){0};
         v->score[v->n] = 0;
         v->flags[v->n++] = 0;
     }
@@ -104,7 +105,7 @@ void tok_vocab_free(tok_vocab *v)
     hy_free(v->score);
     hy_free(v->flags);
     hy_free(v->slot);
-    *v = (tok_vocab){ 0 };
+    *v = (tok_vocab){0};
 }
 
 int32_t tok_model_find(const hy_tok *t, const char *s, size_t n)
@@ -120,45 +121,24 @@ int32_t hy_tok_find(const hy_tok *t, const char *s, size_t n)
     return tok_vocab_find(&t->vocab, s, n);
 }
 
-uint32_t hy_tok_n_vocab(const hy_tok *t)
-{
-    return t->vocab.n;
-}
+uint32_t hy_tok_n_vocab(const hy_tok *t) { return t->vocab.n; }
 
 uint32_t hy_tok_flags_of(const hy_tok *t, int32_t id)
 {
     return id >= 0 && (uint32_t)id < t->vocab.n ? t->vocab.flags[id] & ~TOK_ADDED_ONLY : 0;
 }
 
-const char *hy_tok_kind(const hy_tok *t)
-{
-    return t->kind;
-}
+const char *hy_tok_kind(const hy_tok *t) { return t->kind; }
 
-const char *hy_tok_pre(const hy_tok *t)
-{
-    return t->pre_name;
-}
+const char *hy_tok_pre(const hy_tok *t) { return t->pre_name; }
 
-int32_t hy_tok_bos(const hy_tok *t)
-{
-    return t->bos;
-}
+int32_t hy_tok_bos(const hy_tok *t) { return t->bos; }
 
-int32_t hy_tok_eos(const hy_tok *t)
-{
-    return t->eos;
-}
+int32_t hy_tok_eos(const hy_tok *t) { return t->eos; }
 
-bool hy_tok_adds_bos(const hy_tok *t)
-{
-    return t->add_bos;
-}
+bool hy_tok_adds_bos(const hy_tok *t) { return t->add_bos; }
 
-bool hy_tok_adds_eos(const hy_tok *t)
-{
-    return t->add_eos;
-}
+bool hy_tok_adds_eos(const hy_tok *t) { return t->add_eos; }
 
 bool hy_tok_is_end(const hy_tok *t, int32_t id)
 {

@@ -41,14 +41,15 @@ static void check_ids(const hy_tok *t, const json_t *r)
     bool special = json_is_true(json_object_get(r, "add_special"));
     bool parse = json_is_true(json_object_get(r, "parse_special"));
     bool good;
-    if (json_is_null(want)) {   /* invalid UTF-8: the replacement answer is ours */
-        hy_ids ids = { 0 };
+    if (json_is_null(want)) { /* invalid UTF-8: the replacement answer is ours */
+        hy_ids ids = {0};
         good = hy_tok_encode(t, s, n, special, parse, &ids, NULL) == HY_OK &&
                same_ids(&ids, json_object_get(r, "replacement_ids")) &&
                in_list(&ids, json_object_get(r, "accept_any_of"));
         hy_ids_free(&ids);
     } else {
-        good = check_encode(t, json_string_value(json_object_get(r, "id")), s, n, special, parse, want);
+        good = check_encode(t, json_string_value(json_object_get(r, "id")), s, n, special, parse,
+                            want);
     }
     free(s);
     n_row++;
@@ -63,8 +64,8 @@ static void check_stream(const hy_tok *t, const json_t *r)
 {
     const json_t *ids = json_object_get(r, "ids"), *chunks = json_object_get(r, "chunks");
     hy_detok d;
-    hy_buf all = { 0 };
-    hy_err err = { 0 };
+    hy_buf all = {0};
+    hy_err err = {0};
     bool good = true;
     hy_detok_init(&d, t, true);
     for (size_t i = 0; i < json_array_size(ids); i++) {
@@ -77,13 +78,15 @@ static void check_stream(const hy_tok *t, const json_t *r)
     }
     hy_detok_end(&d, &all);
     good &= !strcmp(all.data ? all.data : "", json_string_value(json_object_get(r, "text")));
-    if (!good) print_error("stream %s: \"%s\"\n", json_string_value(json_object_get(r, "id")), all.data);
+    if (!good)
+        print_error("stream %s: \"%s\"\n", json_string_value(json_object_get(r, "id")), all.data);
     hy_buf_free(&all);
     n_row++;
     n_bad += !good;
 }
 
-static void run_file(const hy_tok *t, const char *path, void (*check)(const hy_tok *, const json_t *))
+static void run_file(const hy_tok *t, const char *path,
+                     void (*check)(const hy_tok *, const json_t *))
 {
     FILE *f = fopen(path, "r");
     char *line = NULL;
@@ -119,7 +122,8 @@ static void run_folder(const char *folder, const char *root)
     if (!d) return;
     for (struct dirent *e; (e = readdir(d));) {
         size_t n = strlen(e->d_name);
-        if (n < 17 || n > 100 || strncmp(e->d_name, "ggml-vocab-", 11) || strcmp(e->d_name + n - 5, ".gguf"))
+        if (n < 17 || n > 100 || strncmp(e->d_name, "ggml-vocab-", 11) ||
+            strcmp(e->d_name + n - 5, ".gguf"))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)(n - 16), e->d_name + 11);
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
@@ -139,13 +143,14 @@ static void test_cases(void **state)
         run_folder(HY_DATA "/tok/vocabs", HY_DATA "/tok");
         print_message("the cases of this repository: ");
     }
-    print_message("%d files, %d rows, %d contested rows answered otherwise\n", n_file, n_row, n_soft);
+    print_message("%d files, %d rows, %d contested rows answered otherwise\n", n_file, n_row,
+                  n_soft);
     assert_true(n_row > 1500);
     assert_int_equal(n_bad, 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_cases) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

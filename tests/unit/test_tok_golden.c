@@ -9,9 +9,9 @@ static int n_checked;
 static bool check_decode(const hy_tok *t, const char *name, const json_t *list, bool show,
                          const json_t *want)
 {
-    hy_ids ids = { 0 };
-    hy_buf out = { 0 };
-    hy_err err = { 0 };
+    hy_ids ids = {0};
+    hy_buf out = {0};
+    hy_err err = {0};
     ids_of(list, &ids);
     hy_status s = hy_tok_decode(t, ids.id, ids.n, show, &out, &err);
     bool good = s == HY_OK && out.len == json_string_length(want) &&
@@ -36,7 +36,8 @@ static int encode_all(const hy_tok *t, const char *name, const json_t *rows, boo
         bad += !check_encode(t, name, s, n, true, true, json_object_get(r, "ids_with_special"));
         n_checked += 2;
         if (!decode) continue;
-        bad += !check_decode(t, name, json_object_get(r, "ids"), true, json_object_get(r, "decoded"));
+        bad +=
+            !check_decode(t, name, json_object_get(r, "ids"), true, json_object_get(r, "decoded"));
         bad += !check_decode(t, name, json_object_get(r, "ids"), false,
                              json_object_get(r, "decoded_skip_special"));
     }
@@ -48,10 +49,11 @@ static int chat_all(const hy_tok *t, const char *name, const json_t *rows)
     int bad = 0;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *r = json_array_get(rows, i), *want = json_object_get(r, "text");
-        json_t *vars = json_pack("{s:O,s:O}", "messages", json_object_get(r, "messages"),
-                                 "add_generation_prompt", json_object_get(r, "add_generation_prompt"));
-        hy_buf out = { 0 };
-        hy_err err = { 0 };
+        json_t *vars =
+            json_pack("{s:O,s:O}", "messages", json_object_get(r, "messages"),
+                      "add_generation_prompt", json_object_get(r, "add_generation_prompt"));
+        hy_buf out = {0};
+        hy_err err = {0};
         hy_status s = hy_tok_chat(t, NULL, vars, &out, &err);
         bool good = want ? s == HY_OK && !strcmp(out.data ? out.data : "", json_string_value(want))
                          : s == HY_E_ARG;
@@ -77,7 +79,8 @@ static int check_kind(const char *folder)
     const json_t *rows = json_object_get(g, "decode");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *r = json_array_get(rows, i);
-        bad += !check_decode(t, folder, json_object_get(r, "ids"), true, json_object_get(r, "decoded"));
+        bad += !check_decode(t, folder, json_object_get(r, "ids"), true,
+                             json_object_get(r, "decoded"));
         bad += !check_decode(t, folder, json_object_get(r, "ids"), false,
                              json_object_get(r, "decoded_skip_special"));
     }
@@ -189,12 +192,13 @@ static void test_binding(void **state)
     assert_false(hy_tok_adds_eos(t));
     assert_int_equal(hy_tok_n_vocab(t), 512);
     json_t *vars = json_pack("{s:[]}", "messages");
-    hy_buf out = { 0 };
-    hy_err err = { 0 };
+    hy_buf out = {0};
+    hy_err err = {0};
     assert_int_equal(hy_tok_chat(t, "{{ bos_token }}|{{ eos_token }}", vars, &out, &err), HY_OK);
     assert_string_equal(out.data, "<|begin_of_text|>|<|eot_id|>");
     hy_buf_reset(&out);
-    assert_int_equal(hy_tok_chat(t, "{{ raise_exception('no such role') }}", vars, &out, &err), HY_E_ARG);
+    assert_int_equal(hy_tok_chat(t, "{{ raise_exception('no such role') }}", vars, &out, &err),
+                     HY_E_ARG);
     assert_string_equal(err.msg, "no such role");
     assert_null(json_object_get(vars, "bos_token")); /* the caller's object stays as it was */
     json_decref(vars);

@@ -24,7 +24,7 @@ static inline json_t *load(const char *path)
 static inline hy_tok *open_tok(const char *path)
 {
     hy_tok *t = NULL;
-    hy_err err = { 0 };
+    hy_err err = {0};
     if (hy_tok_open(&t, path, &err) != HY_OK) print_error("%s: %s\n", path, err.msg);
     assert_non_null(t);
     return t;
@@ -46,16 +46,17 @@ static inline void print_ids(const char *what, const hy_ids *ids)
 }
 
 /* Encodes; false (with a line) when the ids are not those wanted. */
-static inline bool check_encode(const hy_tok *t, const char *name, const char *s, size_t n, bool special,
-                                bool parse, const json_t *want)
+static inline bool check_encode(const hy_tok *t, const char *name, const char *s, size_t n,
+                                bool special, bool parse, const json_t *want)
 {
-    hy_ids ids = { 0 };
-    hy_err err = { 0 };
+    hy_ids ids = {0};
+    hy_err err = {0};
     hy_status st = hy_tok_encode(t, s, n, special, parse, &ids, &err);
     bool good = st == HY_OK && same_ids(&ids, want);
     if (!good) {
         char *text = json_dumps(want, JSON_COMPACT);
-        print_error("%s: special %d parse %d: %s\n  want %s\n", name, special, parse, err.msg, text);
+        print_error("%s: special %d parse %d: %s\n  want %s\n", name, special, parse, err.msg,
+                    text);
         print_ids("  got", &ids);
         free(text);
     }
