@@ -208,4 +208,7 @@ const hy_family *hy_family_at(uint32_t i);         /* NULL past the last: arch/l
 hy_status hy_family_by_gguf(const hy_family **out, const char *arch, hy_err *err);
 hy_status hy_family_by_hf(const hy_family **out, const char *model_type, hy_err *err);
 
+/* How files name and lay out a family; read by plan's loader. */
+#include "arch/io.h"
+
 #endif

@@ -32,6 +32,7 @@ int cmd_logits(cli_args *a)
     cli_bar bar = { .what = "loading", .unit = "B", .quiet = a->quiet };
     a->engine.model = a->pos[0];
     a->engine.n_seq = 1;
+    if (!a->engine.n_ctx) a->engine.n_ctx = n;
     a->engine.progress = cli_bar_step;
     a->engine.progress_ctx = &bar;
     int rc;
@@ -65,7 +66,8 @@ int cmd_dequantize(cli_args *a)
     hy_status s = hy_tool_dequantize(a->pos[0], in, n_in, &out, &n_out, &err);
     hy_free(in);
     if (s != HY_OK) return cli_fail("dequantize", &err);
-    bool good = fwrite(out, sizeof *out, n_out, stdout) == n_out && fflush(stdout) == 0;
+    errno = 0;
+    if (fwrite(out, sizeof *out, n_out, stdout) != n_out) (void)cli_flush(); /* keeps errno; main reports */
     hy_memory_free(out);
-    return good ? 0 : cli_error("dequantize", "standard output: %s", strerror(errno));
+    return 0;
 }

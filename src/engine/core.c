@@ -115,10 +115,18 @@ static hy_status open_kv(hy_core *c, uint64_t kv_tokens, hy_err *err)
     return hy_kv_open(&c->kv, group, n_group, err);
 }
 
+/* What the model was made for, at most 8192: a user asks for more. */
+static uint32_t default_ctx(const hy_hparams *hp)
+{
+    double n = hp->n_ctx_train ? hp->n_ctx_train : 2048;
+    if (hp->rope[0].kind == HY_ROPE_DYNAMIC) n *= HY_MAX(hp->rope[0].factor, 1);
+    return (uint32_t)HY_MIN(n, 8192);
+}
+
 static hy_status compile(hy_core *c, const hy_options *o, uint32_t n_out, hy_err *err)
 {
     const hy_hparams *hp = &c->model->hp;
-    c->n_ctx = o->n_ctx ? o->n_ctx : HY_MIN(hp->n_ctx_train ? hp->n_ctx_train : 2048, 8192);
+    c->n_ctx = o->n_ctx ? o->n_ctx : default_ctx(hp);
     c->n_seq = o->n_seq ? o->n_seq : 8;
     c->n_step = o->n_step ? o->n_step : 256;
     c->n_step = HY_MAX(c->n_step, c->n_seq); /* every running sequence may decode in one step */

@@ -3,7 +3,6 @@
 #define HY_ENGINE_QUANTIZE_H
 
 #include "core.h"
-#include "plan/to_gguf.h"
 
 /* One tensor of the output. */
 typedef struct hy_q_item {

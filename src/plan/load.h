@@ -2,7 +2,7 @@
 #ifndef HY_PLAN_LOAD_H
 #define HY_PLAN_LOAD_H
 
-#include "arch/io.h"
+#include "arch/arch.h"
 #include "plan/plan.h"
 
 /* ---- hyper-parameters ------------------------------------------------------------------------- */

@@ -118,4 +118,7 @@ void hy_plan_tap(hy_plan *p, hy_tap_fn *fn, void *ctx);
  * decoded token. json: as a JSON object. */
 hy_status hy_plan_explain(const hy_model *m, const hy_plan_opts *o, bool json, hy_buf *out, hy_err *err);
 
+/* A Hugging Face folder's model as a GGUF would have it: for quantize. */
+#include "plan/to_gguf.h"
+
 #endif

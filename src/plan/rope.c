@@ -4,10 +4,10 @@
  * Sources: RoPE (Su et al. 2021), YaRN (Peng et al. 2023), LongRoPE (Ding et al. 2024), and
  * transformers' modeling_rope_utils for what each checkpoint's numbers mean.
  *
- * Where transformers lets a whole forward pass decide, a step here cannot: its result would depend on
- * how the prompt was cut. So dynamic NTK takes the base from each position alone (position + 1 in
- * place of the pass's length): equal up to the original context, and equal for the last position
- * beyond. LongRoPE picks its factors by the sequence's length at the start (hy_row.n_total). */
+ * Where transformers lets the length of a whole forward pass decide, a step here cannot: its result
+ * would depend on how the prompt was cut. The length of the sequence at its start (hy_row.n_total, the
+ * prompt's) stands for it: LongRoPE picks its factors by it, dynamic NTK takes its base from it, or
+ * from position + 1 for what is generated beyond: as transformers does with its cache on. */
 #include "plan/instr.h"
 #include <math.h>
 
@@ -130,21 +130,22 @@ hy_status hy_rope_init(hy_rope_table *t, const hy_rope *r, hy_arena *a, hy_err *
 }
 
 /* Dynamic NTK: the base grows once the sequence is longer than the original context. */
-static float dynamic_inv(const hy_rope *r, uint32_t i, uint32_t pos)
+static float dynamic_inv(const hy_rope *r, uint32_t i, uint32_t n_tok)
 {
-    double base = r->base, n = (double)pos + 1;
+    double base = r->base, n = (double)n_tok;
     if (n > r->n_ctx_orig && r->n_rot > 2)
         base *= pow(r->factor * n / r->n_ctx_orig - (r->factor - 1),
                     (double)r->n_rot / (r->n_rot - 2));
     return 1 / pos_freq(base, i, r->n_rot);
 }
 
-static void one_token(const hy_rope_table *t, const float *inv, uint32_t tok, uint32_t pos)
+static void one_token(const hy_rope_table *t, const float *inv, uint32_t tok, uint32_t pos, uint32_t total)
 {
     float *c = t->c + (size_t)tok * t->half, *s = t->s + (size_t)tok * t->half;
-    bool dynamic = t->r->kind == HY_ROPE_DYNAMIC && pos >= t->r->n_ctx_orig;
+    uint32_t n = HY_MAX(total, pos + 1);
+    bool dynamic = t->r->kind == HY_ROPE_DYNAMIC && n > t->r->n_ctx_orig;
     for (uint32_t i = 0; i < t->half; i++) {
-        float f = dynamic ? dynamic_inv(t->r, i, pos) : inv[i];
+        float f = dynamic ? dynamic_inv(t->r, i, n) : inv[i];
         double angle = (double)((float)pos * f), vs, vc;
         sincos(angle, &vs, &vc);
         c[i] = (float)vc * t->scale;
@@ -160,6 +161,6 @@ void hy_rope_step(const hy_rope_table *t, const hy_batch *b, uint32_t tok_first,
         uint32_t last = HY_MIN(r->tok_first + r->n_tok, tok_last);
         uint32_t total = r->n_total ? r->n_total : r->pos0 + r->n_tok;
         const float *inv = t->inv_long && total > t->r->n_ctx_orig ? t->inv_long : t->inv;
-        for (uint32_t k = first; k < last; k++) one_token(t, inv, k, r->pos0 + (k - r->tok_first));
+        for (uint32_t k = first; k < last; k++) one_token(t, inv, k, r->pos0 + (k - r->tok_first), total);
     }
 }

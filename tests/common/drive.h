@@ -44,7 +44,8 @@ static void drive_over(drive *d, hy_model *m, const drive_opts *o)
     d->m = m;
     d->n_vocab = m->hp.n_vocab;
     DRIVE_OK(hy_team_open(&d->team, o->n_thread ? o->n_thread : 1, false, err));
-    uint32_t n_ctx = HY_MIN(o->n_ctx, m->hp.n_ctx_train); /* learned positions end there */
+    uint32_t n_ctx = m->hp.rope[0].kind == HY_ROPE_DYNAMIC ? o->n_ctx
+                     : HY_MIN(o->n_ctx, m->hp.n_ctx_train); /* learned positions end there */
     hy_plan_opts po = { .fuse = !o->no_fuse, .act_f32 = o->act_f32, .kv_type = o->kv_type,
                         .n_ctx = n_ctx, .n_tok_max = o->n_tok_max, .n_out_max = o->n_tok_max,
                         .n_row_max = DRIVE_SEQ };

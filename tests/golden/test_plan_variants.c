@@ -46,7 +46,7 @@ static void variants(void **state)
 {
     (void)state;
     static const char *const names[] = { "falcon_new", "cohere_qk", "stablelm_par", "neox_seq",
-                                         "qwen2_moe_mix" };
+                                         "qwen2_moe_mix", "llama_dynamic" };
     for (size_t i = 0; i < HY_COUNT(names); i++) {
         char dir[400], path[512];
         snprintf(dir, sizeof dir, HY_DATA "/variants/%s", names[i]);

@@ -52,6 +52,11 @@ static void dynamic_ntk(void **state)
             assert_float_equal(s[i], want_s[k][i], 200 * 1.2e-7f);
         }
     }
+    /* a prompt of 200 tokens: its length decides for every position (golden: variants/llama_dynamic) */
+    one(&t, 64, 200);
+    float whole = c[1];
+    one(&t, 64, 0);
+    assert_true(fabsf(whole - c[1]) > 0.01f);
 }
 
 static void longrope_goes_by_the_sequence(void **state)

@@ -22,6 +22,9 @@ CASES = [
     # FFN after attention
     C("neox_seq", "gpt_neox", "gpt2", dict(LN, num_key_value_heads=4, hidden_act="gelu", use_parallel_residual=False,
         tie_word_embeddings=False, rope_parameters=theta(10000, partial_rotary_factor=0.25)), **ONCE),
+    # dynamic NTK, a prompt past the original context
+    C("llama_dynamic", "llama", "spm_llama", dict(max_position_embeddings=32, tie_word_embeddings=False,
+        rope_parameters=dict(rope_type="dynamic", factor=4.0, rope_theta=10000.0)), **ONCE),
     # layers with and without experts
     C("qwen2_moe_mix", "qwen2_moe", "qwen2", dict(MOE, num_hidden_layers=4, shared_expert_intermediate_size=48,
         norm_topk_prob=True, decoder_sparse_step=2, mlp_only_layers=[3], tie_word_embeddings=False,
