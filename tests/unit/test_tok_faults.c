@@ -41,7 +41,7 @@ static hy_status open_vocab(const vocab *v, hy_tok **t, hy_err *err)
 {
     hy_gguf_writer *w = NULL;
     hy_str *tokens = views(v->token, v->n), *merges = views(v->merge, v->n_merge);
-    snprintf(path, sizeof path, "/tmp/hy-tok-%d.gguf", (int)getpid());
+    snprintf(path, sizeof path, P_tmpdir "/hy-tok-%d.gguf", (int)getpid());
     assert_int_equal(hy_gguf_create(&w, path, NULL), HY_OK);
     hy_gguf_put_str(w, "general.architecture", "llama", NULL);
     if (v->model) hy_gguf_put_str(w, "tokenizer.ggml.model", v->model, NULL);
