@@ -175,7 +175,7 @@ static void stats(chat *c)
     hy_engine_facts(c->engine, &f);
     hy_engine_counters(c->engine, &n);
     printf("%s (%s), %s, %u threads, context %u\nweights %.1f MiB, KV %s %.1f MiB, plan %.1f MiB\n"
-           "%llu steps, %llu tokens\n", f.name, f.family, f.isa, f.n_threads, f.n_ctx,
+           "%llu steps, %llu tokens\n", cli_clean(f.name, (char[128]){ 0 }), f.family, f.isa, f.n_threads, f.n_ctx,
            (double)f.weight_bytes / (double)HY_MIB, f.kv_type, (double)f.kv_bytes / (double)HY_MIB,
            (double)f.plan_bytes / (double)HY_MIB, (unsigned long long)n.n_step, (unsigned long long)n.n_token);
 }
@@ -229,9 +229,10 @@ static char *read_line(const chat *c, const char *prompt)
 static bool read_message(const chat *c, hy_buf *out)
 {
     hy_buf_reset(out);
-    bool block = false;
-    for (const char *prompt = "> ";; prompt = ". ") {
-        char *line = read_line(c, prompt);
+    bool block = false, begun = false;
+    for (;;) {
+        char *line = read_line(c, begun ? ". " : "> ");
+        begun = line != NULL;
         if (!line) {
             if (!cli_interrupted()) return out->len > 0;
             cli_interrupt_reset(); /* Ctrl-C at the prompt: begin again */
@@ -313,8 +314,8 @@ int cmd_chat(cli_args *a)
         if (a->system) (void)say("system", a->system, strlen(a->system), c.messages);
         open_history(&c);
         if (c.tty && !a->quiet)
-            printf("%s, %s, %u threads. /help lists the commands; Ctrl-D ends.\n", f.name[0] ? f.name : f.family,
-                   f.isa, f.n_threads);
+            printf("%s, %s, %u threads. /help lists the commands; Ctrl-D ends.\n",
+                   cli_clean(f.name[0] ? f.name : f.family, (char[128]){ 0 }), f.isa, f.n_threads);
         talk(&c);
         if (c.tty) putchar('\n');
     }

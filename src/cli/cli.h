@@ -94,6 +94,11 @@ void cli_interrupt_reset(void);
 bool cli_read(const char *command, const char *path, char **data, size_t *n);
 /* A JSON array of token ids from a file. */
 bool cli_read_tokens(const char *command, const char *path, int32_t **ids, uint32_t *n);
+/* Flushes stdout; false when it cannot be written. The first failure's errno is kept for main's message. */
+bool cli_flush(void);
+int cli_flush_errno(void);
+/* A name out of a file, for a terminal: control characters become '?'; cut at 127 bytes. */
+const char *cli_clean(const char *s, char out[128]);
 /* JSON string literal on stdout. */
 void cli_put_json_string(const char *s, size_t n);
 /* Fills a->params and the engine's options from the parsed values; a->bias gives bias[]. */

@@ -87,15 +87,17 @@ static void hold_streams(void)
 static int finish_output(const char *command, int rc)
 {
     errno = 0;
-    bool good = fflush(stdout) == 0 && !ferror(stdout);
-    if (good || rc != 0) return rc;
-    return errno == EPIPE ? 1 : cli_error(command, "standard output: %s", errno ? strerror(errno) : "cannot be written");
+    if (cli_flush()) return rc;
+    int e = cli_flush_errno();
+    if (e != EPIPE) cli_error(command, "standard output: %s", e ? strerror(e) : "not all could be written");
+    return rc ? rc : 1;
 }
 
 int main(int argc, char **argv)
 {
     hold_streams();
-    signal(SIGPIPE, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN); /* these two then show as failed writes */
+    signal(SIGXFSZ, SIG_IGN);
     const char *name = argc < 2 ? "help" : argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
     if (strcmp(name, "--version") == 0) name = "version";
@@ -108,6 +110,7 @@ int main(int argc, char **argv)
     bool help;
     int skip = argc < 2 ? 1 : 2;
     if (!cli_parse(c, argc - skip, argv + skip, &a, &help)) return 2;
+    if (a.quiet) hy_log_set_level(HY_LOG_ERROR);
     int rc = finish_output(c->name, help ? 0 : c->run(&a));
     return argc < 2 && rc == 0 ? 2 : rc;
 }

@@ -13,7 +13,7 @@ enum { MODEL = CLI_G_MODEL, SAMPLE = CLI_G_SAMPLE, RUN = CLI_G_RUN, CHAT = CLI_G
 const cli_option cli_options[] = {
     /* model */
     { "threads", 't', MODEL | CLI_G_QUANT, CLI_NUM, OFF(n_threads), 1, 256, "N", "threads (default: the cores this process may use)", 0 },
-    { "ctx", 'c', MODEL | CLI_G_CTX, CLI_NUM, OFF(n_ctx), 1, 16777216, "N", "context in tokens (default: the model's own, at most 8192)", 0 },
+    { "ctx", 'c', MODEL | CLI_G_CTX, CLI_NUM, OFF(n_ctx), 2, 16777216, "N", "context in tokens (default: the model's own, at most 8192)", 0 },
     { "kv-type", 0, MODEL, CLI_STR, OFF(engine.kv_type), 0, 0, "TYPE", "KV cache: auto, f32, f16, bf16, q8, q4", 0 },
     { "kv", 0, MODEL, CLI_STR, OFF(kv_mode), 0, 0, "MODE", "paged, contiguous (reserve the maximum) or off (recompute all)", 0 },
     { "kv-tokens", 0, MODEL, CLI_NUM, OFF(kv_tokens), 16, 1e10, "N", "room of the KV pool in tokens", 0 },
@@ -171,7 +171,7 @@ static bool config_line(const cli_command *c, const char *path, int line, char *
     while (isspace((unsigned char)*s)) s++;
     if (*s == 0 || *s == '#') return true;
     char *eq = strchr(s, '=');
-    if (!eq) return cli_error(c->name, "%s: line %d is not 'name = value'", path, line), false;
+    if (!eq) return cli_error(c->name, "%s: line %d: '%.60s' is not 'name = value'", path, line, s), false;
     char *end = eq;
     while (end > s && isspace((unsigned char)end[-1])) end--;
     *end = 0;

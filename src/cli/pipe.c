@@ -1,7 +1,6 @@
 /* hayate pipe: JSON lines in, JSON lines out. A line that makes no sense gets {"error": ...}; the next one
  * is served all the same. */
 #include "cli.h"
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,8 +132,8 @@ int cmd_pipe(cli_args *a)
         json_error_t je;
         json_t *o = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, &je);
         json_t *out = o ? answer(t, o) : error("not a JSON object: %s", je.text);
-        if (!out || json_dumpf(out, stdout, JSON_COMPACT) != 0 || putchar('\n') == EOF || fflush(stdout) != 0)
-            rc = errno == EPIPE ? 1 : cli_error("pipe", "the answer could not be written");
+        if (!out) rc = cli_error("pipe", "out of memory");
+        else if (json_dumpf(out, stdout, JSON_COMPACT) != 0 || putchar('\n') == EOF || !cli_flush()) rc = 1;
         json_decref(out);
         json_decref(o);
     }

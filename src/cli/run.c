@@ -26,11 +26,14 @@ static bool make_chat(const cli_args *a, prompt *p)
     json_t *messages = json_array();
     if (a->system)
         json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", a->system));
-    json_array_append_new(messages, json_pack("{s:s, s:s%}", "role", "user", "content", p->text, p->n));
+    json_t *content = json_stringn(p->text, p->n);
+    bool valid = content && (!a->system || json_array_size(messages) == 1);
+    if (valid) json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "user", "content", content));
     json_t *vars = json_pack("{s:o}", "messages", messages);
-    char *dump = vars ? json_dumps(vars, 0) : NULL;
+    char *dump = vars && valid ? json_dumps(vars, 0) : NULL;
     json_decref(vars);
-    if (!dump) return cli_error("run", "the prompt is not valid UTF-8"), false;
+    if (!valid) return cli_error("run", "the %s is not valid UTF-8", content ? "system message" : "prompt"), false;
+    if (!dump) return cli_error("run", "out of memory"), false;
     p->chat = hy_strdup(dump);
     free(dump);
     return p->chat != NULL;

@@ -156,6 +156,28 @@ bool cli_read_tokens(const char *command, const char *path, int32_t **ids, uint3
     return good;
 }
 
+const char *cli_clean(const char *s, char out[128])
+{
+    size_t n = 0;
+    for (; s[n] && n < 127; n++) out[n] = (unsigned char)s[n] < 32 || s[n] == 127 ? '?' : s[n];
+    out[n] = 0;
+    return out;
+}
+
+static int flush_errno;
+
+bool cli_flush(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+    if (!flush_errno) flush_errno = errno;
+    return false;
+}
+
+int cli_flush_errno(void)
+{
+    return flush_errno;
+}
+
 void cli_put_json_string(const char *s, size_t n)
 {
     json_t *j = json_stringn(s, n);
@@ -174,7 +196,7 @@ hy_status cli_stream(hy_request *r, bool print, hy_buf *text, int32_t *ids, uint
         if (done->kind != HY_EV_TEXT) continue;
         if (print) {
             fwrite(done->text, 1, done->n_text, stdout);
-            if (fflush(stdout) != 0) hy_cancel(r); /* the reader has gone */
+            if (!cli_flush()) hy_cancel(r); /* the reader has gone */
         }
         if (text) hy_buf_put(text, done->text, done->n_text);
         for (uint32_t i = 0; ids && i < done->n_token; i++) ids[(*n_ids)++] = done->token[i].id;

@@ -246,6 +246,8 @@ static void line(hy_buf *b, const char *name, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(s, sizeof s, fmt, ap);
     va_end(ap);
+    for (char *c = s; *c; c++)
+        if ((unsigned char)*c < 32 || *c == 127) *c = '?'; /* names come from the file; a terminal obeys such bytes */
     hy_buf_printf(b, "%-16s %s\n", name, s);
 }
 
