@@ -155,8 +155,8 @@ static hy_status expand(hy_plan *p, hy_instr *out, uint32_t *n, hy_err *err)
 }
 
 /* A QUANT after the last writer of each slot whose int8 form is read. */
-static hy_status insert_quants(hy_plan *p, const hy_instr *in, uint32_t n, hy_instr *out, uint32_t *n_out,
-                               bool *after, hy_err *err)
+static hy_status insert_quants(hy_plan *p, const hy_instr *in, uint32_t n, hy_instr *out,
+                               uint32_t *n_out, bool *after, hy_err *err)
 {
     int64_t writer[HY_S_COUNT];
     for (uint32_t s = 0; s < HY_S_COUNT; s++) writer[s] = -1;

@@ -118,7 +118,8 @@ static hy_status list(hy_plan *p, const hy_model *m, const hy_plan_opts *o, bool
     return hy_plan_list(p, fuse, err);
 }
 
-hy_status hy_plan_explain(const hy_model *m, const hy_plan_opts *o, bool as_json, hy_buf *out, hy_err *err)
+hy_status hy_plan_explain(const hy_model *m, const hy_plan_opts *o, bool as_json, hy_buf *out,
+                          hy_err *err)
 {
     hy_plan *p = HY_NEW_ARRAY(hy_plan, 2);
     if (!p) return hy_fail_memory(err, "plan", 2 * sizeof *p);

@@ -214,15 +214,18 @@ void hy_plan_find_local(hy_plan *p)
                 const hy_instr *in = &p->prim[e->first + k];
                 writes |= in->out == s;
                 reads |= in->a == s || in->b == s;
-                only &= in->out == s && (in->op == HY_OP_NORM || in->op == HY_OP_QUANT || in->op == HY_OP_SELECT);
+                only &= in->out == s && (in->op == HY_OP_NORM || in->op == HY_OP_QUANT ||
+                                         in->op == HY_OP_SELECT);
             }
             written |= writes;
             if (writes) ok = only;
-            else if (reads) ok = e->kind == HY_KIND_COLS || e->kind == HY_KIND_ROUTE || e->kind == HY_KIND_UP;
+            else if (reads)
+                ok = e->kind == HY_KIND_COLS || e->kind == HY_KIND_ROUTE || e->kind == HY_KIND_UP;
         }
         p->local_ok[s] = ok && written;
     }
-    for (uint32_t i = 0; i < p->n_prim; i++) { /* a copy made from a copy's shared form would be stale */
+    /* a copy made from a copy's shared form would be stale */
+    for (uint32_t i = 0; i < p->n_prim; i++) {
         const hy_instr *in = &p->prim[i];
         if (p->local_ok[in->out] && in->a != in->out) p->local_ok[in->a] = false;
     }

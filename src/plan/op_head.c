@@ -57,7 +57,8 @@ static void kv_put(const hy_plan *p, const hy_instr *in, uint32_t tok, uint32_t 
     uint8_t *page = hy_kv_page(p->kv, g, r->table->page[g][pos / HY_PAGE_TOK]) +
                     p->layer_off[in->i_layer] + i_kv * (p->k_bytes + p->v_bytes);
     uint32_t slot = pos % HY_PAGE_TOK;
-    p->k->kv_put_k(p->o.kv_type, page, hp->d_k, slot, hy_slot_row(p, in->a, tok) + (size_t)i_kv * hp->d_k);
+    p->k->kv_put_k(p->o.kv_type, page, hp->d_k, slot,
+                   hy_slot_row(p, in->a, tok) + (size_t)i_kv * hp->d_k);
     p->k->kv_put_v(p->o.kv_type, page + p->k_bytes, hp->d_v, slot,
                    hy_slot_row(p, in->b, tok) + (size_t)i_kv * hp->d_v);
 }

@@ -16,7 +16,8 @@ static void call(const hy_plan *p, const hy_instr *in, const hy_instr *add, uint
     const hy_slot_mem *a = hy_slot_of(p, in->a, worker);
     hy_slot out = add ? add->out : in->out;
     hy_mm m = {
-        .w = w, .panel_first = panel_first, .panel_last = HY_MIN(panel_last, w->n_panel), .n_tok = t1 - t0,
+        .w = w, .panel_first = panel_first, .panel_last = HY_MIN(panel_last, w->n_panel),
+        .n_tok = t1 - t0,
         .y = hy_slot_row(p, out, t0), .y_stride = p->slot[out].stride,
         .bias = in->w->bias,
     };
