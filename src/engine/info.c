@@ -123,12 +123,13 @@ static json_t *shape(const hy_hparams *hp)
 
 /* Bytes of the pages that one sequence of n_ctx tokens takes; windowed layers keep their window and the
  * largest step. 0: cannot be said. */
-static uint64_t kv_bytes(const hy_model *m, hy_kv_type type, uint32_t n_ctx)
+static uint64_t kv_bytes(const hy_model *m, hy_kv_type type, uint32_t n_ctx, bool *no_memory)
 {
     hy_kv_group group[HY_KV_GROUPS_MAX];
     memset(group, 0, sizeof group);
     uint8_t *layer_group = HY_NEW_ARRAY(uint8_t, m->hp.n_layer);
     uint16_t *layer_index = HY_NEW_ARRAY(uint16_t, m->hp.n_layer);
+    *no_memory |= !layer_group || !layer_index;
     uint32_t n = layer_group && layer_index ? hy_model_kv_groups(m, type, group, layer_group, layer_index) : 0;
     hy_free(layer_group);
     hy_free(layer_index);
@@ -141,14 +142,14 @@ static uint64_t kv_bytes(const hy_model *m, hy_kv_type type, uint32_t n_ctx)
     return bytes;
 }
 
-static json_t *memory(const hy_model *m, uint64_t weight_bytes, uint32_t n_ctx)
+static json_t *memory(const hy_model *m, uint64_t weight_bytes, uint32_t n_ctx, bool *no_memory)
 {
     if (n_ctx == 0) n_ctx = HY_MIN(m->hp.n_ctx_train ? m->hp.n_ctx_train : 2048, 8192u);
     json_t *o = json_pack("{s:i, s:I}", "context", (int)n_ctx, "weights", (json_int_t)weight_bytes);
     json_t *kv = json_object();
     for (int t = 0; t < HY_KV_TYPE_COUNT; t++) {
         if (t == HY_KV_Q4 && (m->hp.d_k % 32 || m->hp.d_v % 32)) continue;
-        uint64_t bytes = kv_bytes(m, (hy_kv_type)t, n_ctx);
+        uint64_t bytes = kv_bytes(m, (hy_kv_type)t, n_ctx, no_memory);
         put(kv, hy_kv_type_name((hy_kv_type)t), json_integer((json_int_t)bytes));
     }
     put(o, "kv", kv);
@@ -157,23 +158,26 @@ static json_t *memory(const hy_model *m, uint64_t weight_bytes, uint32_t n_ctx)
 
 /* ---- tokenizer ------------------------------------------------------------------------------------ */
 
-static json_t *special(const hy_tok *t, int32_t id)
+static json_t *special(const hy_tok *t, int32_t id, bool *no_memory)
 {
     hy_buf b = { 0 };
     if (id < 0) return json_null();
     (void)hy_tok_piece(t, id, true, &b, NULL);
+    *no_memory |= b.failed;
     json_t *o = json_pack("{s:i, s:o}", "id", (int)id, "text", text(b.data ? b.data : "", b.len));
     hy_buf_free(&b);
     return o;
 }
 
-static json_t *tokenizer(const hy_file *f)
+static json_t *tokenizer(const hy_file *f, bool *no_memory)
 {
     hy_tok *t;
     hy_err err;
-    if (hy_tok_from_file(&t, f, &err) != HY_OK) return json_pack("{s:o}", "error", text(err.msg, strlen(err.msg)));
+    hy_status s = hy_tok_from_file(&t, f, &err);
+    *no_memory |= s == HY_E_MEMORY;
+    if (s != HY_OK) return json_pack("{s:o}", "error", text(err.msg, strlen(err.msg)));
     json_t *o = json_pack("{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:b}", "kind", hy_tok_kind(t), "pre", hy_tok_pre(t),
-        "vocabulary", (int)hy_tok_n_vocab(t), "bos", special(t, hy_tok_bos(t)), "eos", special(t, hy_tok_eos(t)),
+        "vocabulary", (int)hy_tok_n_vocab(t), "bos", special(t, hy_tok_bos(t), no_memory), "eos", special(t, hy_tok_eos(t), no_memory),
         "adds_bos", (int)hy_tok_adds_bos(t), "adds_eos", (int)hy_tok_adds_eos(t), "chat_template",
         hy_tok_template(t, NULL) != NULL);
     hy_tok_free(t);
@@ -209,7 +213,8 @@ static json_t *raw_shape(const hy_file *f)
     return o;
 }
 
-static json_t *collect(const hy_file *f, const char *path, uint32_t n_ctx)
+/* What a file lacks or does wrong is part of the answer; memory that ran out is not. */
+static json_t *collect(const hy_file *f, const char *path, uint32_t n_ctx, bool *no_memory)
 {
     json_t *o = json_object();
     hy_err err = { 0 };
@@ -221,7 +226,9 @@ static json_t *collect(const hy_file *f, const char *path, uint32_t n_ctx)
     put(o, "bytes", json_integer((json_int_t)f->bytes));
     put(o, "parts", json_integer(f->n_part));
     put_meta(o, "name", f, "general.name");
-    if (hy_model_describe(&m, f, &err) != HY_OK) m = NULL;
+    hy_status s = hy_model_describe(&m, f, &err);
+    if (s != HY_OK) m = NULL;
+    *no_memory |= s == HY_E_MEMORY;
     put_family(o, f, m, &err);
     if (m) put(o, "shape", shape(&m->hp));
     else put(o, "parameters", raw_shape(f));
@@ -230,8 +237,8 @@ static json_t *collect(const hy_file *f, const char *path, uint32_t n_ctx)
     put(o, "weights", json_integer((json_int_t)n_weight));
     put(o, "weight_types", w);
     put(o, "vocabulary_only", json_boolean(f->n_tensor == 0));
-    put(o, "tokenizer", tokenizer(f));
-    if (m && f->n_tensor) put(o, "memory", memory(m, bytes, n_ctx));
+    put(o, "tokenizer", tokenizer(f, no_memory));
+    if (m && f->n_tensor) put(o, "memory", memory(m, bytes, n_ctx, no_memory));
     hy_model_free(m);
     return o;
 }
@@ -383,8 +390,13 @@ hy_status hy_tool_info(const char *path, uint32_t n_ctx, bool json, char **out, 
     if (n_ctx > HY_CTX_MAX) return hy_fail(err, HY_E_ARG, "context %u is more than %u tokens", n_ctx, HY_CTX_MAX);
     hy_file *f;
     HY_TRY(hy_file_open(&f, path, err));
-    json_t *o = collect(f, path, n_ctx);
+    bool no_memory = false;
+    json_t *o = collect(f, path, n_ctx, &no_memory);
     hy_file_close(f);
+    if (no_memory) {
+        json_decref(o);
+        return hy_fail_memory(err, "description of the model", 64 * HY_KIB);
+    }
     hy_buf b = { 0 };
     if (json) {
         char *s = json_dumps(o, JSON_INDENT(2));

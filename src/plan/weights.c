@@ -296,6 +296,14 @@ static hy_status load(hy_loader *l, hy_err *err)
 
 /* ---- public -------------------------------------------------------------------------------- */
 
+/* Puts the file's name in front, where the file room has not done so. */
+static hy_status name_file(const hy_file *f, hy_status s, hy_err *err)
+{
+    const char *path = f->path ? f->path : "model";
+    if (err && strncmp(err->msg, path, strlen(path)) == 0) return s;
+    return hy_err_prefix(err, s, "%.200s", path);
+}
+
 hy_status hy_model_describe(hy_model **out, const hy_file *f, hy_err *err)
 {
     hy_model *m = HY_NEW(hy_model);
@@ -304,7 +312,7 @@ hy_status hy_model_describe(hy_model **out, const hy_file *f, hy_err *err)
     hy_status s = m->arena ? hy_params_read(m, f, err) : hy_fail_memory(err, "model", 64 * HY_KIB);
     if (s != HY_OK) {
         hy_model_free(m);
-        return hy_err_prefix(err, s, "%.200s", f->path ? f->path : "model");
+        return name_file(f, s, err);
     }
     *out = m;
     return HY_OK;
@@ -319,7 +327,7 @@ hy_status hy_model_load(hy_model **out, const hy_file *f, const hy_load_opts *o,
     hy_arena_free(l.work);
     if (s != HY_OK) {
         hy_model_free(m);
-        return hy_err_prefix(err, s, "%.200s", f->path ? f->path : "model");
+        return name_file(f, s, err);
     }
     *out = m;
     return HY_OK;

@@ -265,6 +265,7 @@ static hy_status compile(hy_tok *t, tok_regex *re, const char *pattern, size_t n
                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NO_UTF_CHECK, &code,
                              &where, t->pcre_compile);
     hy_buf_free(&x.out);
+    if (!re->code && code == PCRE2_ERROR_HEAP_FAILED) return hy_fail_memory(err, "regular expression", n);
     if (!re->code) {
         PCRE2_UCHAR msg[128] = "";
         pcre2_get_error_message(code, msg, sizeof msg);

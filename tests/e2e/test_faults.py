@@ -141,10 +141,13 @@ class HostileFiles(Case):
         self.variant(put("general.architecture", STR, ""), "v.gguf")
         self.variant(put("general.architecture", STR, b"\xff\xfe\x1b[31m"), "v.gguf")
         self.variant(put("tokenizer.ggml.model", STR, "abacus"), "abacus")
-        self.variant(put("tokenizer.ggml.bos_token_id", U32, 99999), "bos")
+        p = put("tokenizer.ggml.bos_token_id", U32, 99999)(Gguf(MODEL)).write(self.path("v.gguf"))
+        self.assertIn("bos_token_id", self.good("run", p, "hello", "-n", 2).stderr)  # said, and done without
         self.variant(put("tokenizer.ggml.tokens", ARR, (STR, [])), "tokens")
         self.variant(put("tokenizer.ggml.tokens", ARR, (U32, [1, 2])), "tokens")
-        self.variant(put("tokenizer.ggml.merges", ARR, (STR, ["nospace"] * 3)), "merges")
+        self.variant(put("tokenizer.ggml.merges", ARR, (U32, [1])), "merges")
+        p = put("tokenizer.ggml.merges", ARR, (STR, ["nospace", "", " ", "a "]))(Gguf(MODEL)).write(self.path("v.gguf"))
+        self.assertIn(self.run_it("run", p, "hello", "-n", 2).returncode, (0, 1))
 
         def without(key):
             return lambda g: g.meta.pop(key)
