@@ -2,7 +2,7 @@
  * operations below, then includes this once; so all of them sum in the same order.
  *
  *   MM_P          rows a panel = lanes of a VF
- *   MM_FEW        up to so many tokens decode again for every four, from L1 or L2
+ *   MM_FEW        up to so many tokens decode again for every four, from L1 or L2; 0: none do
  *   MM_TILE       tokens a register tile; MM_TILE_F the same for F32 activations (times MM_NP panels)
  *   VI, VF        P 32-bit lanes of integers (or 4 * P bytes), of floats
  *   v_load v_store v_and v_or v_sll v_srl (any lane of 16 or 32 bits: results are masked) v_set8
@@ -271,7 +271,7 @@ HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run
 
 HY_INLINE void mm_q8(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run)
 {
-    if (m->n_tok > MM_FEW) {
+    if (MM_FEW == 0 || m->n_tok > MM_FEW) {
         many(t, m, decode, run);
         return;
     }

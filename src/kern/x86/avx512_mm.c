@@ -10,7 +10,9 @@
 
 #define MM_P 16
 #define MM_TILE 8
+#ifndef MM_FEW
 #define MM_FEW 8
+#endif
 #define MM_TILE_F 4
 #define MM_NP 4
 #define MM_AHEAD 1024

@@ -4,6 +4,8 @@
 
 #include "kern/x86/emu512_vec.h"
 
+#define MM_FEW 0 /* without the unrolled loops for few tokens: they take minutes to compile this way */
+
 HY_INLINE __m512i hy_emu_madd_epi16(__m512i a, __m512i b)
 {
     return hy_emu_join_i(
