@@ -33,6 +33,9 @@ hy_status hy_core_open(hy_core **out, const hy_options *o, uint32_t n_out, hy_er
 void hy_core_close(hy_core *c);                    /* accepts NULL */
 void hy_core_facts(const hy_core *c, hy_facts *out);
 
+/* The core of a session: its owner is the session. */
+hy_core *hy_session_core(hy_session *s);
+
 /* Values checked before any file is opened: context, threads, names of types. */
 hy_status hy_options_check(const hy_options *o, hy_err *err);
 /* The table for o->isa, or HAYATE_ISA, or the best. */

@@ -6,8 +6,6 @@
 
 #define WINDOW 512
 
-hy_core *hy_session_core(hy_session *s);
-
 /* Sums of one matrix. */
 typedef struct sums {
     double *sum2;              /* [n_expert][k]; NULL: the model has no such matrix */

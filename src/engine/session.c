@@ -264,10 +264,14 @@ static hy_status evaluate(hy_session *base, hy_session *s, const hy_ppl_params *
 {
     memset(out, 0, sizeof *out);
     windows w = { 0 };
-    HY_TRY(plan_windows(s, p, &w, err));
+    hy_status st = plan_windows(s, p, &w, err);
+    if (st != HY_OK) {
+        hy_free(w.ids);
+        return st;
+    }
     score c = { .n = w.window, .n_vocab = s->core->model->hp.n_vocab, .score_first = w.score_first };
     int32_t *ids = HY_NEW_ARRAY(int32_t, w.window);
-    hy_status st = ids ? HY_OK : hy_fail_memory(err, "window", w.window * 4ull);
+    st = ids ? HY_OK : hy_fail_memory(err, "window", w.window * 4ull);
     if (st == HY_OK && base) {
         c.kl_cap = (uint64_t)w.n_window * (w.window - w.score_first);
         c.kl = HY_NEW_ARRAY(float, c.kl_cap);

@@ -33,10 +33,24 @@ void hy_request_publish_finish(hy_request *r, hy_finish f)
     hy_tick_wake(&r->tick);
 }
 
-/* Pages go back before the caller hears of the end. */
+/* What runs and what it holds, as seen from outside. */
+static void count(hy_engine *e)
+{
+    const hy_kv *kv = e->core->kv;
+    uint64_t slots = 0;
+    for (uint32_t i = 0; i < e->n_run; i++) slots += e->run[i]->n_done;
+    uint32_t all = hy_kv_group_of(kv, 0)->n_page;
+    atomic_store(&e->c_page_all, all);
+    atomic_store(&e->c_page_used, all - hy_kv_free_pages(kv, 0));
+    atomic_store(&e->c_slot_used, slots);
+    atomic_store(&e->c_running, e->n_run);
+}
+
+/* Pages go back, and the counters say so, before the caller hears of the end. */
 static void finish(hy_engine *e, hy_request *r, hy_finish f)
 {
     hy_kv_truncate(e->core->kv, &r->table, 0);
+    count(e);
     if (f == HY_FINISH_CANCELLED) atomic_fetch_add(&e->c_cancelled, 1);
     hy_request_publish_finish(r, f);
     hy_request_unref(r);
@@ -213,19 +227,6 @@ static void after(hy_engine *e, const hy_batch *b)
     }
 }
 
-static void count(hy_engine *e)
-{
-    const hy_kv *kv = e->core->kv;
-    uint64_t slots = 0;
-    for (uint32_t i = 0; i < e->n_run; i++) slots += e->run[i]->n_done;
-    uint32_t all = hy_kv_group_of(kv, 0)->n_page;
-    atomic_store(&e->c_page_all, all);
-    atomic_store(&e->c_page_used, all - hy_kv_free_pages(kv, 0));
-    atomic_store(&e->c_slot_used, slots);
-    atomic_store(&e->c_running, e->n_run);
-    atomic_fetch_add(&e->c_step, 1);
-}
-
 static void step(hy_engine *e)
 {
     hy_err err = { HY_OK, "" };
@@ -241,6 +242,7 @@ static void step(hy_engine *e)
         fail_all(e, &err);
         return;
     }
+    atomic_fetch_add(&e->c_step, 1);
     after(e, &b);
     count(e);
     atomic_fetch_add(&e->c_alloc, hy_alloc_count_here() - n_alloc);
