@@ -12,7 +12,6 @@
 #define MM_TILE 4
 #define MM_TILE_F 2
 #define MM_NP 2
-#define MM_AHEAD 1024
 typedef struct VI {
     int32x4_t v[2];
 } VI;

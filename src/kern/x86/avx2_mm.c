@@ -13,7 +13,6 @@
 #define MM_FEW 8
 #define MM_TILE_F 2
 #define MM_NP 4
-#define MM_AHEAD 1024
 typedef __m256i VI;
 typedef __m256 VF;
 

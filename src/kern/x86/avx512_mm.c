@@ -15,7 +15,6 @@
 #endif
 #define MM_TILE_F 4
 #define MM_NP 4
-#define MM_AHEAD 1024
 typedef __m512i VI;
 typedef __m512 VF;
 
