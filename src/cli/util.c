@@ -25,22 +25,25 @@ static void on_interrupt_end(int sig)
     _exit(130);
 }
 
-static void catch(void (*handler)(int))
+/* restart: a write in progress goes on (stdout would else keep an error for good); without it reading a
+ * prompt ends. */
+static void catch(void (*handler)(int), bool restart)
 {
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
-    sa.sa_handler = handler; /* no SA_RESTART: reading a prompt ends as well */
+    sa.sa_handler = handler;
+    sa.sa_flags = restart ? SA_RESTART : 0;
     sigaction(SIGINT, &sa, NULL);
 }
 
 void cli_catch_interrupt(void)
 {
-    catch(on_interrupt);
+    catch(on_interrupt, false);
 }
 
 void cli_end_on_interrupt(void)
 {
-    catch(on_interrupt_end);
+    catch(on_interrupt_end, false);
 }
 
 bool cli_interrupted(void)
@@ -187,7 +190,8 @@ void cli_put_json_string(const char *s, size_t n)
 
 /* ---- a request's text -------------------------------------------------------------------------- */
 
-hy_status cli_stream(hy_request *r, bool print, hy_buf *text, int32_t *ids, uint32_t *n_ids, hy_event *done, hy_err *err)
+static hy_status stream(hy_request *r, bool print, hy_buf *text, int32_t *ids, uint32_t *n_ids, hy_event *done,
+                        hy_err *err)
 {
     for (;;) {
         HY_TRY(hy_poll(r, 100, done, err));
@@ -201,4 +205,12 @@ hy_status cli_stream(hy_request *r, bool print, hy_buf *text, int32_t *ids, uint
         if (text) hy_buf_put(text, done->text, done->n_text);
         for (uint32_t i = 0; ids && i < done->n_token; i++) ids[(*n_ids)++] = done->token[i].id;
     }
+}
+
+hy_status cli_stream(hy_request *r, bool print, hy_buf *text, int32_t *ids, uint32_t *n_ids, hy_event *done, hy_err *err)
+{
+    catch(on_interrupt, true);
+    hy_status s = stream(r, print, text, ids, n_ids, done, err);
+    catch(on_interrupt, false);
+    return s;
 }
