@@ -63,7 +63,8 @@ static hy_status take(hy_request *r, uint32_t n_out, hy_event *ev, hy_err *err)
     uint32_t first = r->n_taken;
     for (; r->n_taken < n_out && !r->stopped; r->n_taken++) {
         const hy_out_token *t = &r->out[r->n_taken];
-        HY_TRY(hy_detok_put(&r->detok, t->id, &r->held, err));
+        /* a model may have more logits than its tokenizer has tokens: those have no text */
+        if ((uint32_t)t->id < hy_tok_n_vocab(r->detok.tok)) HY_TRY(hy_detok_put(&r->detok, t->id, &r->held, err));
         hy_token *e = &r->ev_token[r->n_taken];
         *e = (hy_token){ .id = t->id, .logprob = t->logprob };
         if (r->top) {

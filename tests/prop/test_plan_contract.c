@@ -249,8 +249,40 @@ static void same_bits(void **state)
     assert_true(n > 0);
 }
 
+/* Every family of the larger set, in one form each. Too slow under the sanitizers, which have the models above. */
+static void every_family(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "llama2", "llama32_tied", "llama_linear", "llama_bias", "mistral_swa", "smollm3", "qwen2", "qwen2_yarn",
+        "gemma", "gemma2_qscale", "gemma3", "phi2", "phi3", "pythia", "olmo2", "olmo3", "granite", "starcoder2",
+        "falcon7b", "stablelm", "cohere", "cohere2", "glm4", "nemotron", "exaone4", "ernie4_5", "mixtral",
+        "granitemoe", "qwen3_moe", "olmoe",
+    };
+    static const char *const forms[] = { "hf", "model-f32.gguf", "model-bf16.gguf" };
+    uint32_t n = 0;
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    print_message("skipped: contract of every family: too slow with sanitizers\n");
+    return;
+#endif
+    if (!hy_is_dir(HY_SHARED "/golden/models") || getenv("HY_TEST_MODEL")) {
+        print_message("skipped: contract of every family: the larger set is not there\n");
+        return;
+    }
+    for (uint32_t i = 0; i < HY_COUNT(names); i++)
+        for (uint32_t k = 0; k < HY_COUNT(forms); k++) {
+            char path[512];
+            snprintf(path, sizeof path, HY_SHARED "/golden/models/%s/%s", names[i], forms[k]);
+            if (!hy_is_file(path) && !hy_is_dir(path)) continue;
+            run_model(names[i], path, -1);
+            n++;
+            break;
+        }
+    assert_int_equal(n, HY_COUNT(names));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits), cmocka_unit_test(every_family) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
