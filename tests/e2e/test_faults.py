@@ -263,7 +263,7 @@ class Interrupts(Case):
         p.stderr = err.decode("utf-8", "replace")
         common.judge(self, p)
         self.assertEqual(p.returncode, 130, "%s: %s" % (args, p.stderr))
-        self.assertLess(took, 6 if SANITIZED else 3, args)
+        self.assertLess(took, 20, args)
         return out, p.stderr
 
     def test_run(self):
@@ -302,7 +302,7 @@ class Interrupts(Case):
             began = time.monotonic()
             _, err = p.communicate(timeout=60)
             self.assertIn(p.returncode, (130, -signal.SIGINT) if wait < 0.05 else (130,), err)
-            self.assertLess(time.monotonic() - began, 4)
+            self.assertLess(time.monotonic() - began, 20)
 
 
 PROMPT = r"> (\x1b\[[0-9;?]*[a-zA-Z])*$"
