@@ -60,6 +60,15 @@ typedef struct hy_options {
     bool act_f32;              /* keep activations in F32 with quantised weights */
     bool no_fuse;              /* run the primitive form of the plan: only to be measured */
     bool pin;                  /* pin threads to cores */
+    double itl_target_ms;      /* longest wished gap between two tokens of a running answer; 0: 100. A step
+                                  takes only so much of a prompt as its predicted time allows */
+    double ttft_target_ms;     /* wished time to first token; 0: 500 */
+    bool no_prefix_cache;      /* finished and running sequences do not share pages: only to be measured */
+    uint64_t kv_memory;        /* bytes of the KV pool; 0: by kv_tokens. Both given: the smaller */
+    const char *kv_swap;       /* file that paused requests' pages are written to (made, unlinked); NULL: none,
+                                  a paused request is computed again */
+    uint64_t kv_swap_bytes;    /* most bytes of that file; 0: 1 GiB */
+    bool timing;               /* keep per-operator times for hy_engine_stats (under 3 % of speed) */
     /* Called while loading from the opening thread; return true to cancel. May be NULL. */
     bool (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;
@@ -78,6 +87,22 @@ HY_API void hy_close(hy_engine *e);
 /* ---- requests --------------------------------------------------------------------------------- */
 
 typedef struct hy_bias { int32_t id; float bias; } hy_bias; /* added to the logit of the id */
+
+/* What the text must follow. The answer ends when the guide allows an end and the model takes it, or when
+ * nothing may follow. Compiled at the door: HY_E_ARG for what is wrong, HY_E_UNSUPPORTED names a keyword that
+ * cannot be enforced. */
+typedef enum hy_guide_kind {
+    HY_GUIDE_NONE, HY_GUIDE_JSON_OBJECT, HY_GUIDE_JSON_SCHEMA, HY_GUIDE_REGEX /* the whole text */, HY_GUIDE_GBNF
+} hy_guide_kind;
+typedef struct hy_guide {
+    hy_guide_kind kind;
+    const char *text;          /* schema, expression or grammar; unused for JSON_OBJECT */
+    size_t n_text;
+    const char *schemas;       /* GBNF: JSON object, name -> schema, for its @schema("name"); or NULL */
+    size_t n_schemas;
+} hy_guide;
+
+typedef enum hy_pool { HY_POOL_NONE, HY_POOL_LAST, HY_POOL_MEAN } hy_pool;
 
 #define HY_TOP_LOGPROBS_MAX 20
 
@@ -113,13 +138,40 @@ typedef struct hy_params {
     const hy_bias *logit_bias;
     uint32_t n_logit_bias;
     int32_t top_logprobs;      /* -1: no logprobs; 0: the token's own; up to HY_TOP_LOGPROBS_MAX */
+    int32_t prompt_logprobs;   /* -1: none; else of each prompt token after the first, with so many alternatives:
+                                  hy_request_prompt_logprobs after HY_EV_DONE or the first token */
+    hy_guide guide;            /* grammar that the text follows; zeroed: none */
+    hy_pool pool;              /* not NONE: no text; the pooled last hidden state (after the final norm) is the
+                                  answer: hy_request_embedding after HY_EV_DONE. max_tokens is ignored */
+
+    /* scheduling */
+    int32_t priority;          /* smaller is earlier; 0 is ordinary; waiting ages it */
+    double deadline_ms;        /* from submit; 0: none. Passed: HY_FINISH_DEADLINE with what there is */
+    const char *tenant;        /* prefix pages are shared only within the same tenant; NULL: "" */
+    bool no_cache;             /* neither takes nor leaves cached prefix pages */
+    /* Called by the engine's thread (or by hy_cancel's caller) whenever hy_poll would give an event: must be
+     * quick and must not call the engine. May be NULL. Not called after hy_release returned. */
+    void (*notify)(void *ctx);
+    void *notify_ctx;
 } hy_params;
 
 HY_API void hy_params_init(hy_params *p);
 
 /* Checks everything at the door (HY_E_ARG and HY_E_LIMIT name field, value and limit), tokenises,
- * and queues. Thread: any. A full queue gives HY_E_LIMIT. */
+ * and queues. Thread: any. A full queue gives HY_E_BUSY; what can never fit HY_E_LIMIT. */
 HY_API hy_status hy_submit(hy_engine *e, const hy_params *p, hy_request **out, hy_err *err);
+
+/* n answers to one prompt: it is computed once, its pages are shared and copied on write. Request i draws
+ * with seed + i and equals hy_submit with that seed. All or none. out: [n]; each is polled and released on
+ * its own. */
+HY_API hy_status hy_submit_n(hy_engine *e, const hy_params *p, uint32_t n, hy_request **out, hy_err *err);
+
+/* How long a request submitted now would wait for its first token (ms), by the fitted cost model: for
+ * Retry-After. Thread: any. */
+HY_API double hy_engine_predict_wait(const hy_engine *e, uint32_t n_prompt);
+
+/* From now on hy_submit answers HY_E_BUSY ("draining"); running and waiting requests go on. Thread: any. */
+HY_API void hy_engine_drain(hy_engine *e);
 
 typedef enum hy_event_kind {
     HY_EV_NONE,                /* the time ran out */
@@ -129,7 +181,7 @@ typedef enum hy_event_kind {
 
 typedef enum hy_finish {
     HY_FINISH_NONE, HY_FINISH_STOP /* EOS or a stop string */, HY_FINISH_LENGTH,
-    HY_FINISH_CANCELLED, HY_FINISH_ERROR
+    HY_FINISH_CANCELLED, HY_FINISH_ERROR, HY_FINISH_DEADLINE
 } hy_finish;
 
 typedef struct hy_logprob { int32_t id; float logprob; } hy_logprob;
@@ -139,12 +191,18 @@ typedef struct hy_token {
     float logprob;             /* natural log, of the model's own distribution; 0 if not asked */
     uint32_t n_top;
     const hy_logprob *top;     /* [n_top], best first */
+    uint64_t us;               /* when it was published, on the clock of hy_clock_us */
 } hy_token;
 
 typedef struct hy_usage {
     uint32_t n_prompt, n_output, n_cached;
     double queue_ms, ttft_ms, prompt_ms, decode_ms; /* ttft from submit; decode after first token */
     uint32_t n_paused;         /* times paused for want of pages */
+    uint32_t n_chunk;          /* steps that took a part of the prompt */
+    double paused_ms;
+    int32_t stop_index;        /* which stop string ended it; -1: none (end token, or another reason) */
+    int32_t stop_id;           /* the end token that ended it; -1: none */
+    uint32_t n_drafted, n_accepted; /* speculation */
 } hy_usage;
 
 /* Pointers are valid until the next hy_poll or hy_release of the same request. */
@@ -168,6 +226,27 @@ HY_API void hy_cancel(hy_request *r);
 /* Cancels if still running, then frees. Accepts NULL. */
 HY_API void hy_release(hy_request *r);
 
+/* The numbers so far, at any time before release. Thread: as hy_poll. */
+HY_API void hy_request_usage(const hy_request *r, hy_usage *out);
+/* Tokens of the prompt as the engine sees it. Valid until release. */
+HY_API const int32_t *hy_request_prompt(const hy_request *r, uint32_t *n);
+/* [n_prompt]: entry 0 has id and no logprob (NaN). NULL unless asked for and computed. */
+HY_API const hy_token *hy_request_prompt_logprobs(const hy_request *r, uint32_t *n);
+/* [n_embd], not normalised. NULL unless asked for and finished. */
+HY_API const float *hy_request_embedding(const hy_request *r, uint32_t *n);
+
+/* What a request did, span by span, for "why was it slow" and traces. */
+typedef enum hy_span_kind { HY_SPAN_QUEUE, HY_SPAN_CHUNK, HY_SPAN_DECODE, HY_SPAN_PAUSE } hy_span_kind;
+typedef struct hy_span {
+    hy_span_kind kind;
+    uint64_t us_begin, us_end; /* clock of hy_clock_us; us_end 0: still open */
+    uint32_t n_tok;            /* chunk: prompt tokens; decode: tokens so far */
+    uint32_t n_beside;         /* tokens of other requests in the same steps, mean */
+} hy_span;
+/* Copies the first `cap` spans, oldest first (chunks beyond 64 are merged into the last); returns how many. */
+HY_API uint32_t hy_request_spans(const hy_request *r, hy_span *out, uint32_t cap);
+HY_API uint64_t hy_clock_us(void); /* monotonic */
+
 /* ---- facts ------------------------------------------------------------------------------------ */
 
 typedef struct hy_facts {
@@ -189,11 +268,74 @@ typedef struct hy_counters {
 } hy_counters;
 HY_API void hy_engine_counters(const hy_engine *e, hy_counters *out);
 
+/* ---- statistics: everything that a monitor shows ------------------------------------------------ */
+
+#define HY_HIST_BUCKETS 20
+typedef struct hy_hist {       /* count[i] observations <= bound[i] and > bound[i-1]; the last one the rest */
+    uint32_t n_bound;
+    double bound[HY_HIST_BUCKETS];
+    uint64_t count[HY_HIST_BUCKETS + 1];
+    double sum;
+} hy_hist;
+
+#define HY_STATS_OPS 64
+#define HY_STATS_LEDGER 16
+typedef struct hy_stats {
+    hy_counters counters;
+    /* seconds */
+    hy_hist ttft, itl, e2e, queue, prefill, decode, step;
+    hy_hist step_tokens;       /* tokens of a step */
+    hy_hist prompt_tokens, output_tokens; /* of finished requests */
+    uint64_t n_prompt_tok, n_output_tok;  /* computed or cached; given out */
+    uint64_t n_finished[8];    /* by hy_finish */
+    uint64_t n_refused_busy, n_refused_limit, n_refused_arg;
+    uint64_t n_after_cancel;   /* tokens computed for requests after their cancel was seen: at most a step each */
+    uint32_t n_paused_now, n_running_prefill, n_running_decode;
+    /* prefix cache, in tokens */
+    uint64_t cache_query_tok, cache_hit_tok, cache_evicted_tok;
+    uint64_t page_cached;      /* pages held by the cache alone */
+    uint64_t n_cow;            /* pages copied on write */
+    uint64_t cascade_tok_saved;/* key tokens not read again because a page was shared in the step */
+    uint64_t swap_out_bytes, swap_in_bytes;
+    double itl_target_ms, ttft_target_ms;
+    /* cost model: predicted step ms = a + b * tokens + c * key tokens read (thousands) */
+    double cost_fixed_ms, cost_token_ms, cost_key_ms, cost_error; /* mean |predicted - measured| / measured */
+    /* speculation */
+    uint64_t n_drafted, n_accepted;
+    /* share of a step by operator (options.timing) */
+    uint32_t n_op;
+    struct { const char *name; double seconds; } op[HY_STATS_OPS];
+    /* memory by purpose, in bytes; sums up to the process within 5 % */
+    uint32_t n_ledger;
+    struct { const char *name; uint64_t bytes; } ledger[HY_STATS_LEDGER];
+} hy_stats;
+HY_API void hy_engine_stats(const hy_engine *e, hy_stats *out); /* Thread: any */
+
+/* State of every page of the full-attention group: 0 free, 1 of one running request, 2 shared by several,
+ * 3 held by the prefix cache alone. Copies up to cap bytes; returns the number of pages. Thread: any. */
+HY_API uint32_t hy_engine_page_map(const hy_engine *e, uint8_t *out, uint32_t cap);
+
+/* ---- a conversation's KV in a file --------------------------------------------------------------- */
+
+/* Writes the cached pages of these tokens (zstd) with model, KV type and tokens beside them; returns the
+ * tokens covered in *n_saved (whole pages). Under a temporary name, renamed when whole. Thread: any; waits. */
+HY_API hy_status hy_engine_cache_save(hy_engine *e, const char *path, const char *tenant, const int32_t *ids,
+                                      uint32_t n, uint32_t *n_saved, hy_err *err);
+/* Checks the file (model, KV type, sizes, checksum) and puts its pages into the prefix cache. */
+HY_API hy_status hy_engine_cache_load(hy_engine *e, const char *path, const char *tenant, uint32_t *n_loaded,
+                                      hy_err *err);
+
 /* Text <-> tokens with the model's tokenizer. Free *ids / *text with hy_memory_free. */
 HY_API hy_status hy_engine_tokenize(const hy_engine *e, const char *text, size_t n, bool add_special,
                                     bool parse_special, int32_t **ids, size_t *n_ids, hy_err *err);
 HY_API hy_status hy_engine_detokenize(const hy_engine *e, const int32_t *ids, size_t n,
                                       bool show_special, char **text, hy_err *err);
+/* Bytes of one token as it stands in a text; control tokens as written. Free with hy_memory_free. */
+HY_API hy_status hy_engine_piece(const hy_engine *e, int32_t id, char **bytes, size_t *n, hy_err *err);
+/* Id of the control or ordinary token written exactly so, or -1. */
+HY_API int32_t hy_engine_token_id(const hy_engine *e, const char *s, size_t n);
+/* Source of the model's template, or NULL; lives as long as e. name: NULL for the default. */
+HY_API const char *hy_engine_template(const hy_engine *e, const char *name);
 /* The chat template's text for a JSON object of variables. */
 HY_API hy_status hy_engine_chat(const hy_engine *e, const char *chat_json, const char *chat_template,
                                 char **text, hy_err *err);

@@ -16,6 +16,7 @@ typedef enum hy_status {
     HY_E_IO,          /* the operating system refused to open, read, write or map */
     HY_E_UNSUPPORTED, /* well formed, but not something this build can do */
     HY_E_CANCELLED,   /* stopped because the caller asked */
+    HY_E_BUSY,        /* well formed and possible, but not now: queue full, draining; try again later */
     HY_E_INTERNAL     /* our own promise was broken: a bug */
 } hy_status;
 

@@ -55,6 +55,7 @@ const char *hy_status_name(hy_status code)
     case HY_E_IO: return "io";
     case HY_E_UNSUPPORTED: return "unsupported";
     case HY_E_CANCELLED: return "cancelled";
+    case HY_E_BUSY: return "busy";
     case HY_E_INTERNAL: return "internal";
     }
     return "unknown";

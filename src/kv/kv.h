@@ -48,6 +48,62 @@ void hy_kv_slide(hy_kv *kv, hy_page_table *t, uint32_t pos);
 /* dst (empty) shares src's pages for its first n_tok tokens. */
 hy_status hy_kv_fork(hy_kv *kv, hy_page_table *dst, const hy_page_table *src, uint32_t n_tok, hy_err *err);
 
+/* ---- prefix cache ------------------------------------------------------------------------------
+ *
+ *  A tree of full pages: a node is 16 tokens under a parent node, of one tenant; children are found by hash
+ *  and compared token by token. The cache holds a reference to each page it knows, so a page whose count is 1
+ *  and is in the cache serves nobody now: those go first when pages run out, least recently used leaf first
+ *  (inside hy_kv_reserve and hy_kv_fork). All nodes are allocated at opening: one per page.
+ *  Windowed groups: a node may lack their pages (they slid out); a hit of n tokens counts only when every page
+ *  that a query at position n can see is there. */
+
+/* dst (empty) takes the cached pages of the longest known beginning of ids[0, n); returns its tokens: a
+ * multiple of 16, less than n (the last token is always computed, for its logits). */
+uint32_t hy_kv_cache_take(hy_kv *kv, hy_page_table *dst, uint64_t tenant, const int32_t *ids, uint32_t n);
+/* Tokens that hy_kv_cache_take would give, changing nothing. */
+uint32_t hy_kv_cache_peek(const hy_kv *kv, uint64_t tenant, const int32_t *ids, uint32_t n);
+/* The full pages among the first n tokens of t, whose tokens are ids, become known. Cheap when they are
+ * already: call it whenever a page fills. */
+void hy_kv_cache_put(hy_kv *kv, const hy_page_table *t, uint64_t tenant, const int32_t *ids, uint32_t n);
+void hy_kv_cache_clear(hy_kv *kv);
+
+typedef struct hy_kv_cache_stats {
+    uint64_t query_tok, hit_tok, evicted_tok, n_cow;
+    uint32_t n_node;           /* pages known */
+    uint32_t n_idle;           /* of group 0: held by the cache alone */
+} hy_kv_cache_stats;
+void hy_kv_cache_stats_of(const hy_kv *kv, hy_kv_cache_stats *out);
+/* Pages that hy_kv_reserve could give in the group: free, or idle in the cache. */
+uint32_t hy_kv_available(const hy_kv *kv, uint32_t group);
+/* How many tables (and the cache) hold the page. */
+uint32_t hy_kv_refs(const hy_kv *kv, uint32_t group, uint32_t page);
+/* 0 free, 1 one table, 2 several tables, 3 the cache alone. */
+uint8_t hy_kv_page_state(const hy_kv *kv, uint32_t group, uint32_t page);
+
+/* ---- swap ---------------------------------------------------------------------------------------- */
+
+/* One file for the pages of paused sequences: opened at path, unlinked at once, at most max_bytes; zstd. */
+typedef struct hy_kv_swap hy_kv_swap;
+hy_status hy_kv_swap_open(hy_kv_swap **out, const hy_kv *kv, const char *path, uint64_t max_bytes, hy_err *err);
+void hy_kv_swap_close(hy_kv_swap *s);              /* accepts NULL */
+/* Writes t's pages (n_tok tokens) and releases them; *ticket names them. HY_E_LIMIT or HY_E_IO: nothing
+ * changed. */
+hy_status hy_kv_swap_out(hy_kv_swap *s, hy_kv *kv, hy_page_table *t, uint32_t n_tok, uint32_t *ticket, hy_err *err);
+/* Fills t (empty) again and forgets the ticket. HY_E_LIMIT: no pages now, the ticket stays. Every page has a
+ * checksum; a wrong one gives HY_E_IO and forgets it (the caller computes again). */
+hy_status hy_kv_swap_in(hy_kv_swap *s, hy_kv *kv, hy_page_table *t, uint32_t ticket, hy_err *err);
+void hy_kv_swap_drop(hy_kv_swap *s, uint32_t ticket);
+
+/* ---- files --------------------------------------------------------------------------------------- */
+
+/* The cached pages of ids[0, n) in a file: magic, version, `identity` (hash of model, KV type, layout), the
+ * tokens, pages (zstd), checksums. *n_saved: tokens covered. Under a temporary name, renamed when whole. */
+hy_status hy_kv_save(hy_kv *kv, const char *path, uint64_t identity, uint64_t tenant, const int32_t *ids, uint32_t n,
+                     uint32_t *n_saved, hy_err *err);
+/* n_vocab: tokens are checked against it. */
+hy_status hy_kv_load(hy_kv *kv, const char *path, uint64_t identity, uint64_t tenant, uint32_t n_vocab,
+                     uint32_t *n_loaded, hy_err *err);
+
 uint8_t *hy_kv_page(const hy_kv *kv, uint32_t group, uint32_t page); /* start of a page's memory */
 uint32_t hy_kv_free_pages(const hy_kv *kv, uint32_t group);
 const hy_kv_group *hy_kv_group_of(const hy_kv *kv, uint32_t group);
