@@ -11,6 +11,7 @@ void hy_params_init(hy_params *p)
     p->typical_p = 1;
     p->repeat_penalty = 1;
     p->top_logprobs = -1;
+    p->prompt_logprobs = -1;
 }
 
 static hy_status prompt_ids(const hy_core *c, const hy_params *p, hy_ids *ids, hy_err *err)
