@@ -89,7 +89,7 @@ static void answer(chat *c)
     hy_buf text = { 0 };
     hy_event done;
     cli_interrupt_reset();
-    s = cli_stream(r, true, &text, NULL, NULL, &done, &err);
+    s = cli_stream(r, &text, &done, &err);
     putchar('\n');
     if (s != HY_OK) cli_fail("chat", &err);
     else if (!c->a->quiet) {

@@ -103,8 +103,8 @@ const char *cli_clean(const char *s, char out[128]);
 void cli_put_json_string(const char *s, size_t n);
 /* Fills a->params and the engine's options from the parsed values; a->bias gives bias[]. */
 bool cli_finish_options(const char *command, cli_args *a, hy_bias *bias);
-/* Waits for r and writes its text to stdout as it comes; Ctrl-C cancels. Collects ids when not NULL. */
-hy_status cli_stream(hy_request *r, bool print, hy_buf *text, int32_t *ids, uint32_t *n_ids, hy_event *done, hy_err *err);
+/* Waits for r and writes its text to stdout as it comes, and to text when not NULL; Ctrl-C cancels. */
+hy_status cli_stream(hy_request *r, hy_buf *text, hy_event *done, hy_err *err);
 
 int cmd_run(cli_args *a);
 int cmd_chat(cli_args *a);

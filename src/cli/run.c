@@ -146,7 +146,7 @@ static int generate(hy_engine *e, cli_args *a)
     if (hy_submit(e, &a->params, &r, &err) != HY_OK) return cli_fail("run", &err);
     result res = { .text = { 0 } };
     int rc;
-    hy_status s = a->json ? collect(r, a, &res, &err) : cli_stream(r, true, NULL, NULL, NULL, &res.done, &err);
+    hy_status s = a->json ? collect(r, a, &res, &err) : cli_stream(r, NULL, &res.done, &err);
     if (s != HY_OK) rc = cli_fail("run", &err);
     else if (a->json) rc = print_json(&res);
     else {

@@ -190,27 +190,23 @@ void cli_put_json_string(const char *s, size_t n)
 
 /* ---- a request's text -------------------------------------------------------------------------- */
 
-static hy_status stream(hy_request *r, bool print, hy_buf *text, int32_t *ids, uint32_t *n_ids, hy_event *done,
-                        hy_err *err)
+static hy_status stream(hy_request *r, hy_buf *text, hy_event *done, hy_err *err)
 {
     for (;;) {
         HY_TRY(hy_poll(r, 100, done, err));
         if (cli_interrupted()) hy_cancel(r);
         if (done->kind == HY_EV_DONE) return HY_OK;
         if (done->kind != HY_EV_TEXT) continue;
-        if (print) {
-            fwrite(done->text, 1, done->n_text, stdout);
-            if (!cli_flush()) hy_cancel(r); /* the reader has gone */
-        }
+        fwrite(done->text, 1, done->n_text, stdout);
+        if (!cli_flush()) hy_cancel(r); /* the reader has gone */
         if (text) hy_buf_put(text, done->text, done->n_text);
-        for (uint32_t i = 0; ids && i < done->n_token; i++) ids[(*n_ids)++] = done->token[i].id;
     }
 }
 
-hy_status cli_stream(hy_request *r, bool print, hy_buf *text, int32_t *ids, uint32_t *n_ids, hy_event *done, hy_err *err)
+hy_status cli_stream(hy_request *r, hy_buf *text, hy_event *done, hy_err *err)
 {
     catch(on_interrupt, true);
-    hy_status s = stream(r, print, text, ids, n_ids, done, err);
+    hy_status s = stream(r, text, done, err);
     catch(on_interrupt, false);
     return s;
 }

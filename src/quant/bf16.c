@@ -16,18 +16,4 @@ static void pack(const float *src, void *dst, size_t n, const float *importance)
     for (size_t i = 0; i < n; i++) store_u16(p + 2 * i, hy_f32_bf16(src[i]));
 }
 
-static double dot(const void *w, const float *x, size_t n)
-{
-    float y[256];
-    double sum = 0;
-    for (size_t i = 0, k; i < n; i += k) {
-        k = HY_MIN(n - i, HY_COUNT(y));
-        unpack((const uint8_t *)w + i * block_bytes, y, k);
-        for (size_t j = 0; j < k; j++) sum += (double)y[j] * x[i + j];
-    }
-    return sum;
-}
-
-const hy_qtraits hy_quant_traits_BF16 = {
-    .name = "bf16", .ggml_type = 30, .block = block_n, .block_bytes = block_bytes,
-    .is_float = true, .unpack = unpack, .pack = pack, .dot = dot};
+HY_QUANT_TRAITS_OF(BF16, "bf16", 30, true);

@@ -14,18 +14,4 @@ static void pack(const float *src, void *dst, size_t n, const float *importance)
     memcpy(dst, src, n * 4);
 }
 
-static double dot(const void *w, const float *x, size_t n)
-{
-    float y[256];
-    double sum = 0;
-    for (size_t i = 0, k; i < n; i += k) {
-        k = HY_MIN(n - i, HY_COUNT(y));
-        unpack((const uint8_t *)w + i * block_bytes, y, k);
-        for (size_t j = 0; j < k; j++) sum += (double)y[j] * x[i + j];
-    }
-    return sum;
-}
-
-const hy_qtraits hy_quant_traits_F32 = {
-    .name = "f32", .ggml_type = 0, .block = block_n, .block_bytes = block_bytes,
-    .is_float = true, .unpack = unpack, .pack = pack, .dot = dot};
+HY_QUANT_TRAITS_OF(F32, "f32", 0, true);

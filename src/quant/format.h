@@ -46,13 +46,14 @@ HY_INLINE double dot_by_blocks(hy_unpack_fn *unpack, size_t block, size_t block_
 }
 
 /* Closes a format's file, after its unpack, pack and the enums block_n and block_bytes. */
-#define HY_QUANT_TRAITS(id, text, number)                                                          \
+#define HY_QUANT_TRAITS_OF(id, text, number, floats)                                               \
     static double dot(const void *w, const float *x, size_t n)                                     \
     {                                                                                              \
         return dot_by_blocks(unpack, block_n, block_bytes, w, x, n);                               \
     }                                                                                              \
     const hy_qtraits hy_quant_traits_##id = {                                                      \
         .name = text, .ggml_type = number, .block = block_n, .block_bytes = block_bytes,           \
-        .unpack = unpack, .pack = pack, .dot = dot}
+        .is_float = floats, .unpack = unpack, .pack = pack, .dot = dot}
+#define HY_QUANT_TRAITS(id, text, number) HY_QUANT_TRAITS_OF(id, text, number, false)
 
 #endif
