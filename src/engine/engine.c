@@ -106,6 +106,27 @@ hy_status hy_engine_chat(const hy_engine *e, const char *chat_json, const char *
     return s;
 }
 
+hy_status hy_engine_piece(const hy_engine *e, int32_t id, char **bytes, size_t *n, hy_err *err)
+{
+    hy_buf b = { 0 };
+    *bytes = NULL;
+    hy_status s = hy_tok_piece(e->core->tok, id, true, &b, err);
+    *n = b.len;
+    if (s == HY_OK) s = hy_buf_take(&b, bytes, err);
+    hy_buf_free(&b);
+    return s;
+}
+
+int32_t hy_engine_token_id(const hy_engine *e, const char *s, size_t n)
+{
+    return hy_tok_find(e->core->tok, s, n);
+}
+
+const char *hy_engine_template(const hy_engine *e, const char *name)
+{
+    return hy_tok_template(e->core->tok, name);
+}
+
 void hy_memory_free(void *p)
 {
     hy_free(p);

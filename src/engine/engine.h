@@ -34,6 +34,7 @@ void hy_queue_close(hy_queue *q);
 typedef struct hy_out_token {
     int32_t id;
     float logprob;
+    uint64_t us;
 } hy_out_token;
 
 /* Owner of each part is named; whoever drops the last of the two references frees it. */
@@ -56,6 +57,9 @@ struct hy_request {
     uint32_t n_stop;
     size_t stop_max;
     uint64_t us_submit;
+    void (*notify)(void *ctx); /* or NULL; called only through the gate */
+    void *notify_ctx;
+    _Atomic uint32_t gate;     /* HY_GATE_*: a call never outlives hy_release */
 
     /* engine thread */
     int32_t *ids;              /* [n_prompt + n_max] */
@@ -84,7 +88,7 @@ struct hy_engine {
     bool started;
     hy_queue queue;
     hy_tick wake;
-    _Atomic bool stop;
+    _Atomic bool stop, drain;
     _Atomic uint32_t n_waiting_all; /* queued + waiting: bounded by n_queue */
     /* engine thread */
     hy_request **run;          /* [n_seq], in order of admission */
@@ -104,6 +108,12 @@ struct hy_engine {
 };
 
 void *hy_engine_main(void *engine);                /* the thread */
+
+#define HY_GATE_RELEASED 1u
+#define HY_GATE_CALLING 2u
+void hy_request_notify(hy_request *r);             /* wakes hy_poll, calls notify */
+void hy_word_wait(_Atomic uint32_t *w, uint32_t seen, int64_t timeout_us);
+void hy_word_wake(_Atomic uint32_t *w);            /* wakes all, changes nothing */
 void hy_request_unref(hy_request *r);
 void hy_request_publish_finish(hy_request *r, hy_finish f);
 

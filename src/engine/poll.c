@@ -44,9 +44,10 @@ static void release_text(hy_request *r, bool last)
     r->held.data[keep] = 0;
 }
 
-static void usage(const hy_request *r, hy_usage *u)
+void hy_request_usage(const hy_request *r, hy_usage *u)
 {
     memset(u, 0, sizeof *u);
+    u->stop_index = u->stop_id = -1;
     u->n_prompt = r->n_prompt;
     u->n_output = r->n_taken;
     u->n_paused = r->n_paused;
@@ -66,7 +67,7 @@ static hy_status take(hy_request *r, uint32_t n_out, hy_event *ev, hy_err *err)
         /* a model may have more logits than its tokenizer has tokens: those have no text */
         if ((uint32_t)t->id < hy_tok_n_vocab(r->detok.tok)) HY_TRY(hy_detok_put(&r->detok, t->id, &r->held, err));
         hy_token *e = &r->ev_token[r->n_taken];
-        *e = (hy_token){ .id = t->id, .logprob = t->logprob };
+        *e = (hy_token){ .id = t->id, .logprob = t->logprob, .us = t->us };
         if (r->top) {
             e->n_top = (uint32_t)r->top_logprobs;
             e->top = (const hy_logprob *)(r->top + (size_t)r->n_taken * e->n_top);
@@ -112,7 +113,7 @@ hy_status hy_poll(hy_request *r, int timeout_ms, hy_event *ev, hy_err *err)
         if (f != HY_FINISH_NONE) {
             ev->kind = HY_EV_DONE;
             ev->finish = r->stopped ? HY_FINISH_STOP : f;
-            usage(r, &ev->usage);
+            hy_request_usage(r, &ev->usage);
             if (f != HY_FINISH_ERROR) return HY_OK;
             if (err) *err = r->err;
             return r->status;

@@ -6,17 +6,27 @@
 #include <time.h>
 #include <unistd.h>
 
+void hy_word_wait(_Atomic uint32_t *w, uint32_t seen, int64_t timeout_us)
+{
+    if (atomic_load(w) != seen) return;
+    struct timespec ts = { timeout_us / 1000000, timeout_us % 1000000 * 1000 };
+    syscall(SYS_futex, (uint32_t *)w, FUTEX_WAIT_PRIVATE, seen, timeout_us < 0 ? NULL : &ts, NULL, 0);
+}
+
+void hy_word_wake(_Atomic uint32_t *w)
+{
+    syscall(SYS_futex, (uint32_t *)w, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 void hy_tick_wait(hy_tick *t, uint32_t seen, int64_t timeout_us)
 {
-    if (atomic_load(t) != seen) return;
-    struct timespec ts = { timeout_us / 1000000, timeout_us % 1000000 * 1000 };
-    syscall(SYS_futex, (uint32_t *)t, FUTEX_WAIT_PRIVATE, seen, timeout_us < 0 ? NULL : &ts, NULL, 0);
+    hy_word_wait(t, seen, timeout_us);
 }
 
 void hy_tick_wake(hy_tick *t)
 {
     atomic_fetch_add(t, 1);
-    syscall(SYS_futex, (uint32_t *)t, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    hy_word_wake(t);
 }
 
 /* Cell i is free for round r when seq == i + r * size, and full when seq == that + 1. */

@@ -27,10 +27,21 @@ static void run_remove(hy_engine *e, uint32_t i)
 
 /* ---- finishing -------------------------------------------------------------------------------- */
 
+/* hy_release closes the gate and waits only while a call is inside; the engine never waits. */
+void hy_request_notify(hy_request *r)
+{
+    hy_tick_wake(&r->tick);
+    if (!r->notify) return;
+    uint32_t open = 0;
+    if (!atomic_compare_exchange_strong(&r->gate, &open, HY_GATE_CALLING)) return;
+    r->notify(r->notify_ctx);
+    if (atomic_fetch_and(&r->gate, ~HY_GATE_CALLING) & HY_GATE_RELEASED) hy_word_wake(&r->gate);
+}
+
 void hy_request_publish_finish(hy_request *r, hy_finish f)
 {
     atomic_store(&r->finish, f);
-    hy_tick_wake(&r->tick);
+    hy_request_notify(r);
 }
 
 /* What runs and what it holds, as seen from outside. */
@@ -198,11 +209,11 @@ static hy_finish take_token(hy_engine *e, hy_request *r, float *logits)
     r->us_last = now;
     atomic_fetch_add(&e->c_token, 1);
     if (!r->ignore_eos && hy_tok_is_end(e->core->tok, id)) return HY_FINISH_STOP;
-    r->out[i] = (hy_out_token){ id, own };
+    r->out[i] = (hy_out_token){ id, own, now };
     r->ids[r->n_known++] = id;
     atomic_store(&r->n_out, i + 1);
     if (i + 1 == r->n_max) return HY_FINISH_LENGTH;
-    hy_tick_wake(&r->tick);
+    hy_request_notify(r);
     return HY_FINISH_NONE;
 }
 

@@ -143,12 +143,15 @@ hy_status hy_submit(hy_engine *e, const hy_params *p, hy_request **out, hy_err *
 {
     *out = NULL;
     hy_core *c = e->core;
+    if (atomic_load(&e->drain)) return hy_fail(err, HY_E_BUSY, "draining: no new requests");
     hy_request *r = HY_NEW(hy_request);
     if (!r) return hy_fail_memory(err, "request", sizeof *r);
     r->engine = e;
     r->us_submit = hy_now_us();
     r->ignore_eos = p->ignore_eos;
     r->show_special = p->show_special;
+    r->notify = p->notify;
+    r->notify_ctx = p->notify_ctx;
     hy_ids ids = { 0 };
     hy_status s = copy_sampling(r, p, c->model->hp.n_vocab, err);
     if (s == HY_OK) s = copy_stops(r, p, err);
@@ -162,7 +165,7 @@ hy_status hy_submit(hy_engine *e, const hy_params *p, hy_request **out, hy_err *
         uint32_t n = atomic_fetch_add(&e->n_waiting_all, 1);
         if (n >= c->n_queue || atomic_load(&e->stop) || !hy_queue_put(&e->queue, r)) {
             atomic_fetch_sub(&e->n_waiting_all, 1);
-            s = hy_fail(err, HY_E_LIMIT, "%u requests wait already; the queue holds %u", n, c->n_queue);
+            s = hy_fail(err, HY_E_BUSY, "%u requests wait already; the queue holds %u", n, c->n_queue);
         }
     }
     if (s != HY_OK) {
@@ -183,6 +186,13 @@ void hy_cancel(hy_request *r)
 void hy_release(hy_request *r)
 {
     if (!r) return;
+    uint32_t gate = atomic_fetch_or(&r->gate, HY_GATE_RELEASED) | HY_GATE_RELEASED;
+    for (; gate & HY_GATE_CALLING; gate = atomic_load(&r->gate)) hy_word_wait(&r->gate, gate, -1);
     if (atomic_load(&r->finish) == HY_FINISH_NONE) hy_cancel(r);
     hy_request_unref(r);
+}
+
+void hy_engine_drain(hy_engine *e)
+{
+    atomic_store(&e->drain, true);
 }
