@@ -138,6 +138,17 @@ uint64_t hy_now_ns(void);
 
 uint64_t hy_hash64(const void *data, size_t n, uint64_t seed);
 
+/* SHA-256 (FIPS 180-4): downloads, API keys. */
+typedef struct hy_sha256 {
+    uint32_t h[8];
+    uint64_t n;                /* bytes so far */
+    uint8_t block[64];
+} hy_sha256;
+void hy_sha256_init(hy_sha256 *s);
+void hy_sha256_put(hy_sha256 *s, const void *data, size_t n);
+/* 64 lower-case hex digits and a NUL. s must be initialised again before more is put. */
+void hy_sha256_hex(hy_sha256 *s, char out[65]);
+
 /* Counter-based random bits: a pure function of (seed, stream, counter), well mixed. */
 uint64_t hy_rng_at(uint64_t seed, uint64_t stream, uint64_t counter);
 /* Uniform in (0, 1): never 0, never 1. */

@@ -1,7 +1,6 @@
 /* Downloading a model over libcurl. The bytes go to OUT.part; OUT.part.tag holds what identifies the
  * server's version of the file (its validator and size), so that a later call can go on safely. */
 #include "core.h"
-#include "sha256.h"
 #include <ctype.h>
 #include <curl/curl.h>
 #include <errno.h>

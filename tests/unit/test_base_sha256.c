@@ -1,5 +1,5 @@
 /* SHA-256 against the examples of FIPS 180-4 (NIST's published example values). */
-#include "engine/sha256.h"
+#include "base/base.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

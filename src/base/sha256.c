@@ -1,7 +1,7 @@
 /* SHA-256 by FIPS 180-4, section 6.2. The round constants are the first 32 bits of the fractional
  * parts of the cube roots of the first 64 primes (4.2.2), the start those of the square roots of the
  * first 8 (5.3.3). */
-#include "sha256.h"
+#include "base/base.h"
 #include <string.h>
 
 static const uint32_t k256[64] = {
