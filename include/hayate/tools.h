@@ -106,6 +106,12 @@ HY_API hy_status hy_tool_dequantize(const char *type, const void *in, size_t n_i
 HY_API hy_status hy_tool_pull(const char *source, const char *out, const char *sha256,
                               hy_progress_fn *progress, void *ctx, char **saved, hy_err *err);
 
+/* ---- the machine ---------------------------------------------------------------------------------- */
+
+/* What this machine can do, measured (some seconds) and kept in the user's cache folder, or taken from there;
+ * fresh: measured again. Topology, quota, kernels chosen; bandwidths, operations, barrier. */
+HY_API hy_status hy_tool_cpu(bool fresh, bool json, hy_progress_fn *progress, void *ctx, char **text, hy_err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -35,6 +35,11 @@ const cli_command cli_commands[] = {
     { "explain", "the plan: operators before and after fusion", "MODEL", 1, 1, G_MODEL, cmd_explain,
       "Prints the instructions that a step runs, in the primitive form and fused, with the bytes each moves.\n\n"
       "  hayate explain model.gguf\n" },
+    { "cpu", "what this machine can do, measured", "", 0, 0, CLI_G_CPU | CLI_G_JSON, cmd_cpu,
+      "Measures once, in a few seconds, how fast memory and each cache can be read, how many operations each\n"
+      "instruction set does and what a barrier of the threads costs; keeps that in ~/.cache/hayate and prints it\n"
+      "with the processors, the quota and the kernels chosen.\n\n"
+      "  hayate cpu\n  hayate cpu --fresh --json\n" },
     { "tokenize", "text to token ids", "MODEL [TEXT]", 1, 2, CLI_G_JSON | CLI_G_TOKENIZE, cmd_tokenize,
       "MODEL may be a GGUF (vocabulary-only too), a tokenizer.json or a Hugging Face folder.\n\n"
       "  hayate tokenize model.gguf \"Hello world\"\n  hayate tokenize tokenizer.json -f text.txt --json\n" },

@@ -24,7 +24,7 @@ const cli_option cli_options[] = {
     { "activations", 0, MODEL, CLI_STR, OFF(activations), 0, 0, "TYPE", "int8 (default) or f32, with quantised weights", 0 },
     { "no-fuse", 0, MODEL, CLI_FLAG, OFF(engine.no_fuse), 0, 0, NULL, "run the primitive operators one by one", 0 },
     { "pin", 0, MODEL, CLI_FLAG, OFF(engine.pin), 0, 0, NULL, "pin threads to cores", 0 },
-    { "quiet", 'q', MODEL | CLI_G_PULL | CLI_G_QUANT, CLI_FLAG, OFF(quiet), 0, 0, NULL, "no progress, no statistics", 0 },
+    { "quiet", 'q', MODEL | CLI_G_PULL | CLI_G_QUANT | CLI_G_CPU, CLI_FLAG, OFF(quiet), 0, 0, NULL, "no progress, no statistics", 0 },
     /* generation */
     { "predict", 'n', SAMPLE, CLI_NUM, OFF(n_predict), 1, 16777216, "N", "most tokens to generate", 0 },
     { "temp", 0, SAMPLE, CLI_REAL, OFF(params.temperature), 0, 100, "X", "temperature; 0 is greedy", 0 },
@@ -73,6 +73,7 @@ const cli_option cli_options[] = {
     { "sha256", 0, CLI_G_PULL, CLI_STR, OFF(sha256), 0, 0, "HEX", "expected checksum", 0 },
     { "override", 0, CLI_G_QUANT, CLI_LIST, OFF(over), 0, 0, "PATTERN=TYPE", "type of the tensors whose name matches (* and ?; may be repeated)", OFF(n_over) },
     { "imatrix", 0, CLI_G_QUANT, CLI_STR, OFF(imatrix), 0, 0, "FILE", "importance weights from `hayate imatrix`", 0 },
+    { "fresh", 0, CLI_G_CPU, CLI_FLAG, OFF(fresh), 0, 0, NULL, "measure again, whatever is kept", 0 },
     { "json", 0, CLI_G_JSON, CLI_FLAG, OFF(json), 0, 0, NULL, "JSON on standard output", 0 },
     { NULL, 0, 0, CLI_FLAG, 0, 0, 0, NULL, NULL, 0 },
 };
