@@ -23,6 +23,7 @@ FUNCTION_LINES = 120
 ROOMS = {
     "base": "",
     "text": "base",
+    "gram": "base text",
     "cpu": "base",
     "quant": "base",
     "kern": "base cpu quant",
@@ -35,7 +36,7 @@ ROOMS = {
     "sample": "base text",
     "sched": "base kv sample",
     "spec": "base sample",
-    "engine": "base text cpu quant kern probe file tok arch kv plan sample sched spec",
+    "engine": "base text gram cpu quant kern probe file tok arch kv plan sample sched spec",
     "serve": "base text",
     "cli": "base text serve",
 }
