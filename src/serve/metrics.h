@@ -5,7 +5,7 @@
 #define HY_SERVE_METRICS_H
 
 #include "base/base.h"
-#include "text/text.h"
+#include "serve/http.h"
 #include <hayate/hayate.h>
 
 /* What the HTTP side counts; the caller fills it. */
@@ -15,11 +15,17 @@ typedef struct hy_http_counts {
     uint32_t n_connection, n_exchange, n_worker_busy; /* now */
 } hy_http_counts;
 
+/* Fills h: in the server, which counts. Thread: any. */
+void hy_server_counts(const hy_server *s, hy_http_counts *h);
+
 /* Prometheus text exposition format 0.0.4. model: the label model_name. */
 void hy_metrics_text(const hy_stats *s, const hy_facts *f, const hy_http_counts *h, const char *model, hy_buf *out);
 /* The same facts for the page and for `hayate top`: an object; NULL when out of memory. */
 json_t *hy_metrics_json(const hy_stats *s, const hy_facts *f, const hy_http_counts *h, const char *model);
 /* Bytes of this process in memory, 0 if the system does not say. */
 uint64_t hy_rss_bytes(void);
+
+void hy_route_metrics(hy_exchange *x);             /* GET /metrics */
+void hy_route_stats(hy_exchange *x);               /* GET /stats */
 
 #endif
