@@ -54,6 +54,18 @@ static void read_v1_cpu(hy_cgroup *c, const char *dir)
         lower_quota(c, strtod(quota, NULL), strtod(period, NULL)); /* -1: none */
 }
 
+/* Both versions have the line "nr_throttled N" in cpu.stat. */
+static void read_throttled(hy_cgroup *c, const char *dir)
+{
+    char path[path_max + 64], line[128];
+    if (snprintf(path, sizeof path, "%s/cpu.stat", dir) >= (int)sizeof path) return;
+    FILE *f = fopen(path, "re");
+    unsigned long long n;
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "nr_throttled %llu", &n) == 1) c->n_throttled += n;
+    if (f) fclose(f);
+}
+
 static void read_v1_mem(hy_cgroup *c, const char *dir)
 {
     char line[64];
@@ -85,6 +97,21 @@ static bool has_controller(const char *list, const char *name)
     return false;
 }
 
+static void read_group_throttled(hy_cgroup *out, const char *root, const char *controllers,
+                                 const char *group)
+{
+    char mount[path_max];
+    if (!*controllers) {
+        snprintf(mount, sizeof mount, "%s/sys/fs/cgroup", root);
+        walk(out, mount, group, read_throttled);
+        snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/unified", root);
+        walk(out, mount, group, read_throttled);
+    } else if (has_controller(controllers, "cpu")) {
+        snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/cpu", root);
+        walk(out, mount, group, read_throttled);
+    }
+}
+
 static void read_group(hy_cgroup *out, const char *root, const char *controllers, const char *group)
 {
     char mount[path_max];
@@ -105,7 +132,9 @@ static void read_group(hy_cgroup *out, const char *root, const char *controllers
     }
 }
 
-void hy_cgroup_read(hy_cgroup *out, const char *root)
+typedef void group_fn(hy_cgroup *out, const char *root, const char *controllers, const char *group);
+
+static void each_group(hy_cgroup *out, const char *root, group_fn *fn)
 {
     char path[path_max], line[path_max];
     *out = (hy_cgroup){0};
@@ -119,7 +148,24 @@ void hy_cgroup_read(hy_cgroup *out, const char *root)
         if (!group) continue;
         *controllers++ = 0;
         *group++ = 0;
-        read_group(out, root, controllers, strcmp(group, "/") ? group : "");
+        fn(out, root, controllers, strcmp(group, "/") ? group : "");
     }
     fclose(f);
+}
+
+void hy_cgroup_read(hy_cgroup *out, const char *root)
+{
+    each_group(out, root, read_group);
+}
+
+uint64_t hy_cgroup_throttled(const char *root)
+{
+    hy_cgroup c;
+    each_group(&c, root, read_group_throttled);
+    return c.n_throttled;
+}
+
+uint64_t hy_cpu_throttled(void)
+{
+    return hy_cgroup_throttled("");
 }

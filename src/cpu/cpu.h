@@ -37,16 +37,22 @@ typedef struct hy_topology {
     uint32_t n_thread_default; /* what a team takes unless told: cores allowed, capped by quota */
 } hy_topology;
 void hy_cpu_topology(hy_topology *out);
+/* How often the control group has been stopped because its quota was used up, since it exists; 0 without
+ * a quota. A few small files are read: not for every step. */
+uint64_t hy_cpu_throttled(void);
 
 /* ---- thread team ----------------------------------------------------------------------------- */
 
-/* A fixed team that runs one function SPMD. The caller is worker 0. Workers spin some 20 us at a
- * barrier, then sleep on a futex, so that a busy neighbour or a quota costs its share and no cliff.
- * Owner: one thread at a time calls hy_team_run. */
+/* A team that runs one function SPMD. The caller is worker 0. Workers spin some 20 us at a barrier,
+ * then sleep on a futex, so that a busy neighbour or a quota costs its share and no cliff.
+ * Owner: one thread at a time calls hy_team_run and hy_team_use. */
 typedef struct hy_team hy_team;
 typedef struct hy_worker {
     hy_team *team;
-    uint32_t i, n;             /* this worker, and how many */
+    uint32_t i, n;             /* this worker, and how many take part in the run */
+    bool timed;                /* the worker's own switch: count what it waits at barriers */
+    uint64_t wait_ns;          /* so far, while timed */
+    uint8_t apart[96];         /* neighbours' counts lie on other cache lines */
 } hy_worker;
 typedef void hy_team_fn(void *arg, hy_worker *w);
 
@@ -55,7 +61,11 @@ typedef void hy_team_fn(void *arg, hy_worker *w);
 /* pin: workers 1.. stay on one processor each, in the order of hwloc's cores; the caller's own
  * affinity is left alone. Workers take no signals. 1 to HY_THREADS_MAX threads, else HY_E_ARG. */
 hy_status hy_team_open(hy_team **out, uint32_t n_threads, bool pin, hy_err *err);
-uint32_t hy_team_size(const hy_team *t);
+uint32_t hy_team_size(const hy_team *t);         /* all its threads */
+/* How many take part in the runs to come, 1 to its size (more counts as all); the others sleep and cost
+ * nothing. At first all. */
+void hy_team_use(hy_team *t, uint32_t n);
+uint32_t hy_team_used(const hy_team *t);
 void hy_team_run(hy_team *t, hy_team_fn *fn, void *arg); /* returns when all workers have returned */
 void hy_team_barrier(hy_worker *w);              /* every worker of the run must call it */
 void hy_team_close(hy_team *t);                  /* accepts NULL */

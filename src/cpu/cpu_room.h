@@ -14,10 +14,12 @@ bool hy_cpu_brand(char *out, size_t n);
 typedef struct hy_cgroup {
     double quota_cpus;  /* 0 = none */
     uint64_t mem_bytes; /* 0 = none */
+    uint64_t n_throttled; /* of hy_cgroup_throttled */
 } hy_cgroup;
 /* root is "" outside tests: "/proc/self/cgroup" and "/sys/fs/cgroup" are looked up below it. The
  * smallest limit of the group and its parents holds. Versions 1 and 2, and both mounted at once. */
 void hy_cgroup_read(hy_cgroup *out, const char *root);
+uint64_t hy_cgroup_throttled(const char *root); /* nr_throttled of the group and its parents, summed */
 
 /* ---- processors this process may use ---- */
 

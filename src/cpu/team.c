@@ -2,7 +2,10 @@
  *
  * Two words are waited for: `turn`, which starts a run, and `phase`, which opens a barrier. A
  * waiter spins for some 20 us, because barriers of one step are closer together than a futex's
- * wake-up, and then sleeps. The end of a run is a barrier as well. */
+ * wake-up, and then sleeps. The end of a run is a barrier as well.
+ *
+ * A turn says how many workers take part. One that has no part in it sleeps at `park` and may miss
+ * any number of such turns; a turn that it has a part in opens `park`, and cannot end without it. */
 #include "cpu/cpu_room.h"
 #include <errno.h>
 #include <linux/futex.h>
@@ -30,11 +33,18 @@ typedef struct gate {
     _Atomic uint32_t n_sleep;
 } gate;
 
+/* turn: a number that differs from the one before, and how many take part */
+#define TURN(number, n) ((uint32_t)(number) << 9 | (n))
+#define TURN_N(turn) ((turn) & 511u)
+_Static_assert(HY_THREADS_MAX < 512, "the count of a turn");
+
 struct hy_team {
-    gate turn, phase;
+    gate turn, phase, park;
     _Alignas(2 * HY_ALIGN) _Atomic uint32_t n_arrived;
     _Alignas(2 * HY_ALIGN) uint32_t n;
-    bool spin;
+    uint32_t n_use;     /* of the runs to come */
+    uint32_t n_turn, n_last; /* turns so far; how many took part in the last */
+    uint32_t n_spin;    /* up to so many may spin */
     bool stop;          /* fn, arg, stop: written before turn moves, read after */
     hy_team_fn *fn;
     void *arg;
@@ -69,32 +79,61 @@ static void gate_wait(gate *g, uint32_t old, bool spin)
     atomic_fetch_sub(&g->n_sleep, 1);
 }
 
-static void gate_open(gate *g)
+static void gate_set(gate *g, uint32_t value)
 {
-    atomic_fetch_add(&g->value, 1);
+    atomic_store(&g->value, value);
     if (atomic_load(&g->n_sleep)) futex(&g->value, FUTEX_WAKE_PRIVATE, INT32_MAX);
 }
 
-void hy_team_barrier(hy_worker *w)
+/* One thread at a time opens a gate. */
+static void gate_open(gate *g)
 {
-    hy_team *t = w->team;
-    if (t->n == 1) return;
+    gate_set(g, atomic_load_explicit(&g->value, memory_order_relaxed) + 1);
+}
+
+static void meet(hy_team *t, const hy_worker *w)
+{
     uint32_t phase = atomic_load_explicit(&t->phase.value, memory_order_acquire);
-    if (atomic_fetch_add_explicit(&t->n_arrived, 1, memory_order_acq_rel) + 1 < t->n) {
-        gate_wait(&t->phase, phase, t->spin);
+    if (atomic_fetch_add_explicit(&t->n_arrived, 1, memory_order_acq_rel) + 1 < w->n) {
+        gate_wait(&t->phase, phase, w->n <= t->n_spin);
         return;
     }
     atomic_store_explicit(&t->n_arrived, 0, memory_order_relaxed);
     gate_open(&t->phase);
 }
 
+void hy_team_barrier(hy_worker *w)
+{
+    if (w->n == 1) return;
+    if (!w->timed) {
+        meet(w->team, w);
+        return;
+    }
+    uint64_t t0 = hy_now_ns();
+    meet(w->team, w);
+    w->wait_ns += hy_now_ns() - t0;
+}
+
+/* Waits for the next turn after `seen` that worker i has a part in. */
+static uint32_t next_turn(hy_team *t, const hy_worker *w, uint32_t seen)
+{
+    gate_wait(&t->turn, seen, w->n <= t->n_spin);
+    for (;;) {
+        /* in this order: the opener sets turn before it opens park */
+        uint32_t parked = atomic_load(&t->park.value), turn = atomic_load(&t->turn.value);
+        if (TURN_N(turn) > w->i) return turn;
+        gate_wait(&t->park, parked, false);
+    }
+}
+
 static void *worker_main(void *arg)
 {
     hy_worker *w = arg;
     hy_team *t = w->team;
-    for (uint32_t turn = 0;; turn++) {
-        gate_wait(&t->turn, turn, t->spin);
+    for (uint32_t seen = 0;;) {
+        seen = next_turn(t, w, seen);
         if (t->stop) return NULL;
+        w->n = TURN_N(seen);
         t->fn(t->arg, w);
         hy_team_barrier(w);
     }
@@ -105,12 +144,31 @@ uint32_t hy_team_size(const hy_team *t)
     return t->n;
 }
 
+void hy_team_use(hy_team *t, uint32_t n)
+{
+    t->n_use = HY_MAX(1u, HY_MIN(n, t->n));
+}
+
+uint32_t hy_team_used(const hy_team *t)
+{
+    return t->n_use;
+}
+
+static void begin_turn(hy_team *t, uint32_t n)
+{
+    bool more = n > t->n_last;
+    t->n_last = n;
+    gate_set(&t->turn, TURN(++t->n_turn, n));
+    if (more) gate_open(&t->park);
+}
+
 void hy_team_run(hy_team *t, hy_team_fn *fn, void *arg)
 {
-    if (t->n > 1) {
+    t->workers[0].n = t->n_use;
+    if (t->n_use > 1) {
         t->fn = fn;
         t->arg = arg;
-        gate_open(&t->turn);
+        begin_turn(t, t->n_use);
     }
     fn(arg, &t->workers[0]);
     hy_team_barrier(&t->workers[0]);
@@ -120,7 +178,7 @@ void hy_team_run(hy_team *t, hy_team_fn *fn, void *arg)
 static void close_started(hy_team *t, uint32_t n_started)
 {
     t->stop = true;
-    gate_open(&t->turn);
+    begin_turn(t, t->n);
     for (uint32_t i = 1; i < n_started; i++) pthread_join(t->threads[i], NULL);
     hy_free(t->threads);
     hy_free(t->workers);
@@ -144,12 +202,12 @@ static void pin_thread(pthread_t thread, uint32_t cpu)
 }
 
 /* Spinning with fewer processors than threads keeps from work the one that is waited for. */
-static bool may_spin(uint32_t n_threads)
+static uint32_t most_that_spin(void)
 {
     hy_cgroup group;
     hy_cgroup_read(&group, "");
-    if (group.quota_cpus > 0 && n_threads > group.quota_cpus) return false;
-    return n_threads <= hy_cpu_allowed(NULL, 0);
+    uint32_t n = hy_cpu_allowed(NULL, 0);
+    return group.quota_cpus > 0 && group.quota_cpus < n ? (uint32_t)group.quota_cpus : n;
 }
 
 static hy_status start_threads(hy_team *t, bool pin, uint32_t *n_started, hy_err *err)
@@ -180,14 +238,14 @@ hy_status hy_team_open(hy_team **out, uint32_t n_threads, bool pin, hy_err *err)
                        HY_THREADS_MAX);
     hy_team *t = hy_alloc_big(sizeof *t); /* aligned for its gates */
     if (!t) return hy_fail_memory(err, "thread team", sizeof *t);
-    t->n = n_threads;
+    t->n = t->n_use = n_threads;
     t->threads = HY_NEW_ARRAY(pthread_t, n_threads);
     t->workers = HY_NEW_ARRAY(hy_worker, n_threads);
     if (!t->threads || !t->workers) {
         close_started(t, 1);
         return hy_fail_memory(err, "thread team", n_threads * sizeof(hy_worker));
     }
-    t->spin = may_spin(n_threads);
+    t->n_spin = most_that_spin();
     for (uint32_t i = 0; i < n_threads; i++)
         t->workers[i] = (hy_worker){.team = t, .i = i, .n = n_threads};
     uint32_t n_started;

@@ -136,7 +136,7 @@ static void run_pack(packer *p)
     if (p->l->opts->team) {
         hy_team_run(p->l->opts->team, pack_share, p);
     } else {
-        hy_worker alone = {NULL, 0, 1};
+        hy_worker alone = {.n = 1};
         pack_share(p, &alone);
     }
 }

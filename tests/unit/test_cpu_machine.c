@@ -157,6 +157,15 @@ static void test_cgroups(void **state)
     hy_cgroup_read(&c, root);
     assert_true(c.quota_cpus == 2.5 && c.mem_bytes == 512 * HY_MIB);
 
+    /* how often it was stopped: of the group and its parents, nothing where there is no such file */
+    assert_true(hy_cgroup_throttled(root) == 0);
+    put(root, "sys/fs/cgroup/cpu/docker/1/cpu.stat", "nr_periods 9\nnr_throttled 5\nthrottled_time 100\n");
+    put(root, "sys/fs/cgroup/cpu/docker/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 100\n");
+    assert_true(hy_cgroup_throttled(root) == 7);
+    put(root, "proc/self/cgroup", "0::/a/b\n");
+    put(root, "sys/fs/cgroup/a/b/cpu.stat", "usage_usec 12\nnr_throttled 31\n");
+    assert_true(hy_cgroup_throttled(root) == 31);
+
     snprintf(clean, sizeof clean, "rm -r %s", root);
     assert_int_equal(system(clean), 0);
 }

@@ -98,6 +98,65 @@ static void test_many_short_runs(void **state)
     hy_team_close(t);
 }
 
+typedef struct seen {
+    uint32_t n[8];             /* what each worker saw of the run; 0: it had no part */
+} seen;
+
+static void look(void *arg, hy_worker *w)
+{
+    seen *s = arg;
+    s->n[w->i] = w->n;
+    hy_team_barrier(w);
+}
+
+/* Any order of counts, with many and few runs between; sleepers come back when they are wanted. */
+static void test_use(void **state)
+{
+    hy_team *t = NULL;
+    const uint32_t counts[] = {1, 5, 2, 3, 1, 4, 4, 2, 5, 1, 1, 5, 3};
+    assert_int_equal(hy_team_open(&t, 5, false, NULL), HY_OK);
+    assert_int_equal(hy_team_used(t), 5);
+    for (int round = 0; round < 60; round++)
+        for (size_t k = 0; k < HY_COUNT(counts); k++) {
+            hy_team_use(t, counts[k]);
+            assert_int_equal(hy_team_used(t), counts[k]);
+            for (int i = 0; i <= round % 3; i++) {
+                seen s = {{0}};
+                hy_team_run(t, look, &s);
+                for (uint32_t w = 0; w < 5; w++)
+                    assert_int_equal(s.n[w], w < counts[k] ? counts[k] : 0);
+            }
+        }
+    hy_team_use(t, 0);
+    assert_int_equal(hy_team_used(t), 1);
+    hy_team_use(t, 99);
+    assert_int_equal(hy_team_used(t), 5);
+    assert_int_equal(hy_team_size(t), 5);
+    hy_team_use(t, 2); /* closed with some asleep */
+    hy_team_close(t);
+}
+
+static void late(void *arg, hy_worker *w)
+{
+    w->timed = true;
+    if (w->i == 1) usleep(5000);
+    hy_team_barrier(w);
+    ((uint64_t *)arg)[w->i] = w->wait_ns;
+    w->timed = false;
+    w->wait_ns = 0;
+}
+
+static void test_timed(void **state)
+{
+    hy_team *t = NULL;
+    uint64_t wait[2] = {0, 0};
+    assert_int_equal(hy_team_open(&t, 2, false, NULL), HY_OK);
+    hy_team_run(t, nothing, (void *)&(uint64_t){0}); /* both are awake */
+    for (int i = 0; i < 20 && wait[0] < 4000000; i++) hy_team_run(t, late, wait);
+    assert_true(wait[0] >= 4000000); /* it waited for the one that slept */
+    hy_team_close(t);
+}
+
 static void *run_elsewhere(void *arg)
 {
     _Atomic uint32_t sum = 0;
@@ -157,6 +216,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_barrier),         cmocka_unit_test(test_oversubscribed),
         cmocka_unit_test(test_idle),            cmocka_unit_test(test_many_short_runs),
+        cmocka_unit_test(test_use),
+        cmocka_unit_test(test_timed),
         cmocka_unit_test(test_other_caller),    cmocka_unit_test(test_refused),
         cmocka_unit_test(test_share),
     };
