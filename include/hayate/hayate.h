@@ -339,6 +339,11 @@ HY_API const char *hy_engine_template(const hy_engine *e, const char *name);
 /* The chat template's text for a JSON object of variables. */
 HY_API hy_status hy_engine_chat(const hy_engine *e, const char *chat_json, const char *chat_template,
                                 char **text, hy_err *err);
+/* The prompt that chat messages make, as text and as tokens. Control tokens spelled out in messages, tools and
+ * documents stay text: only the template's own become control tokens. continue_final: the last message is left
+ * open, to be continued (the text ends where its content does). Free both with hy_memory_free; text may be NULL. */
+HY_API hy_status hy_engine_chat_tokens(const hy_engine *e, const char *chat_json, const char *chat_template,
+                                       bool continue_final, char **text, int32_t **ids, size_t *n_ids, hy_err *err);
 HY_API void hy_memory_free(void *p);
 
 #ifdef __cplusplus

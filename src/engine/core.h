@@ -44,6 +44,10 @@ hy_status hy_core_kernels(hy_kernels *k, const char *isa, hy_err *err);
 /* The chat template's text; add_generation_prompt is true where the object does not say. */
 hy_status hy_core_chat(const hy_tok *tok, const char *chat_json, const char *source, hy_buf *out, hy_err *err);
 
+/* The same as text and tokens: hy_engine_chat_tokens. */
+hy_status hy_core_chat_ids(const hy_core *c, const char *chat_json, const char *source, bool continue_final,
+                           hy_buf *text, hy_ids *ids, hy_err *err);
+
 /* Hands a hy_ids over as a plain array (never NULL on success). */
 hy_status hy_ids_take(hy_ids *ids, int32_t **out, size_t *n, hy_err *err);
 /* Hands a buf over as a NUL-terminated string. */

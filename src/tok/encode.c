@@ -147,9 +147,20 @@ static void encode_word(tok_work *w, const char *s, size_t n, hy_ids *out)
     }
 }
 
+static void drop_marks(hy_buf *b, const char *mark)
+{
+    size_t to = 0;
+    for (size_t at = 0; at < b->len;) {
+        if (b->len - at >= HY_TOK_MARK && !memcmp(b->data + at, mark, HY_TOK_MARK)) at += HY_TOK_MARK;
+        else b->data[to++] = b->data[at++];
+    }
+    b->len = to;
+}
+
 /* w->a is normalised text without added tokens. */
 static void encode_plain(tok_work *w, hy_ids *out)
 {
+    if (w->mark) drop_marks(&w->a, w->mark);
     tok_pre_run(w, w->t->pre, w->t->n_pre);
     for (size_t i = 0; i < w->n_span && !w->failed; i++)
         encode_word(w, w->a.data + w->span[i].from, w->span[i].to - w->span[i].from, out);
@@ -188,13 +199,14 @@ static void encode_fragment(tok_work *w, const char *s, size_t n, bool parse_spe
     hy_buf_free(&whole);
 }
 
-hy_status hy_tok_encode(const hy_tok *t, const char *text, size_t n, bool add_special,
-                        bool parse_special, hy_ids *out, hy_err *err)
+static hy_status encode_text(const hy_tok *t, const char *text, size_t n, bool add_special,
+                             bool parse_special, const char *mark, hy_ids *out, hy_err *err)
 {
     if (n > TEXT_MAX) return hy_fail(err, HY_E_LIMIT, "text of %zu bytes, limit %u", n, TEXT_MAX);
     tok_work w;
     tok_work_init(&w, t);
-    size_t mark = out->n;
+    w.mark = mark;
+    size_t n_before = out->n;
     if (n && !hy_utf8_valid(text, n)) {
         hy_utf8_repair(text, n, &w.repaired);
         w.failed |= w.repaired.failed;
@@ -217,6 +229,44 @@ hy_status hy_tok_encode(const hy_tok *t, const char *text, size_t n, bool add_sp
     bool failed = w.failed;
     tok_work_free(&w);
     if (!failed) return HY_OK;
-    out->n = mark;
+    out->n = n_before;
     return hy_fail_memory(err, "tokenizing", n);
+}
+
+hy_status hy_tok_encode(const hy_tok *t, const char *text, size_t n, bool add_special,
+                        bool parse_special, hy_ids *out, hy_err *err)
+{
+    return encode_text(t, text, n, add_special, parse_special, NULL, out, err);
+}
+
+hy_status hy_tok_encode_marked(const hy_tok *t, const char *text, size_t n, const char *mark, hy_ids *out,
+                               hy_err *err)
+{
+    return encode_text(t, text, n, false, true, mark, out, err);
+}
+
+static bool spells_control(const hy_tok *t, const tok_trie *trie, const char *s, size_t n)
+{
+    size_t bytes = 0;
+    int32_t k = trie->node ? tok_trie_longest(trie, s, n, &bytes) : -1;
+    return k >= 0 && t->added[k].special && bytes > 1;
+}
+
+bool hy_tok_mark(const hy_tok *t, const char *mark, const char *s, size_t n, hy_buf *out)
+{
+    bool any = false;
+    size_t from = 0; /* bytes before it are written */
+    for (size_t i = 0; i < n;) {
+        uint32_t c;
+        size_t k = hy_utf8_next(s + i, n - i, &c);
+        bool hit = spells_control(t, &t->added_raw, s + i, n - i) || spells_control(t, &t->added_norm, s + i, n - i);
+        i += k;
+        if (!hit) continue;
+        hy_buf_put(out, s + from, i - from);
+        hy_buf_put(out, mark, HY_TOK_MARK);
+        from = i;
+        any = true;
+    }
+    hy_buf_put(out, s + from, n - from);
+    return any;
 }

@@ -46,6 +46,15 @@ uint32_t hy_tok_flags_of(const hy_tok *t, int32_t id);
 hy_status hy_tok_encode(const hy_tok *t, const char *text, size_t n, bool add_special,
                         bool parse_special, hy_ids *out, hy_err *err);
 
+/* Texts from outside may spell control tokens that must not become ones. hy_tok_mark appends s with `mark` (a
+ * noncharacter that occurs nowhere in the texts) inside each control token's spelling and tells whether any was
+ * there; hy_tok_encode_marked then takes control tokens written without it as such (no BOS and the like), and drops
+ * the marks from the rest. */
+#define HY_TOK_MARK 3 /* bytes */
+bool hy_tok_mark(const hy_tok *t, const char *mark, const char *s, size_t n, hy_buf *out);
+hy_status hy_tok_encode_marked(const hy_tok *t, const char *text, size_t n, const char *mark, hy_ids *out,
+                               hy_err *err);
+
 /* The bytes of one token in the middle of a text (control tokens as written when show_control, else
  * nothing). Appends. Ids out of range give HY_E_ARG. */
 hy_status hy_tok_piece(const hy_tok *t, int32_t id, bool show_control, hy_buf *out, hy_err *err);

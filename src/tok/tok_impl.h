@@ -243,6 +243,7 @@ typedef struct tok_work {
     size_t n_span, cap_span, n_span2, cap_span2;
     bool failed;                /* an allocation failed */
     bool at_start;              /* the fragment starts the text */
+    const char *mark;           /* HY_TOK_MARK bytes to drop from plain text, or NULL */
     tok_sym *sym;
     size_t n_sym, cap_sym;
     tok_merge *heap;
