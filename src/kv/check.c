@@ -1,4 +1,4 @@
-/* Integrity of the pool: every page is either free or held, exactly as often as the tables say. */
+/* Integrity of the pool: every page is either free or held, exactly as often as the tables and the cache say. */
 #include "kv/pool.h"
 
 static hy_status check_table(const hy_kv *kv, const hy_page_table *t, uint32_t i_table, uint32_t g,
@@ -23,15 +23,13 @@ static hy_status check_table(const hy_kv *kv, const hy_page_table *t, uint32_t i
     return HY_OK;
 }
 
-static hy_status check_group(const hy_kv *kv, uint32_t g, const hy_page_table *const *tables,
-                             uint32_t n, uint32_t *held, hy_err *err)
+static hy_status check_group(const hy_kv *kv, uint32_t g, uint32_t *held, hy_err *err)
 {
     const hy_kv_pool *p = &kv->pool[g];
-    for (uint32_t i = 0; i < n; i++) HY_TRY(check_table(kv, tables[i], i, g, held, err));
     for (uint32_t i = 0; i < p->g.n_page; i++)
         if (held[i] != p->ref[i])
-            return hy_fail(err, HY_E_INTERNAL, "group %u, page %u: %u references, %u tables hold it",
-                           g, i, p->ref[i], held[i]);
+            return hy_fail(err, HY_E_INTERNAL, "group %u, page %u: %u references, held %u times", g, i, p->ref[i],
+                           held[i]);
     if (p->n_free > p->g.n_page)
         return hy_fail(err, HY_E_INTERNAL, "group %u: %u free pages of %u", g, p->n_free, p->g.n_page);
     for (uint32_t i = 0; i < p->n_free; i++) {
@@ -49,14 +47,25 @@ static hy_status check_group(const hy_kv *kv, uint32_t g, const hy_page_table *c
     return HY_OK;
 }
 
+static hy_status check_all(const hy_kv *kv, const hy_page_table *const *tables, uint32_t n, uint32_t *const *held,
+                           hy_err *err)
+{
+    for (uint32_t g = 0; g < kv->n_group; g++)
+        for (uint32_t i = 0; i < n; i++) HY_TRY(check_table(kv, tables[i], i, g, held[g], err));
+    HY_TRY(hy_kv_check_cache(kv, held, err));
+    for (uint32_t g = 0; g < kv->n_group; g++) HY_TRY(check_group(kv, g, held[g], err));
+    return HY_OK;
+}
+
 hy_status hy_kv_check(const hy_kv *kv, const hy_page_table *const *tables, uint32_t n, hy_err *err)
 {
-    for (uint32_t g = 0; g < kv->n_group; g++) {
-        uint32_t *held = HY_NEW_ARRAY(uint32_t, kv->pool[g].g.n_page);
-        if (!held) return hy_fail_memory(err, "kv check", kv->pool[g].g.n_page * sizeof *held);
-        hy_status st = check_group(kv, g, tables, n, held, err);
-        hy_free(held);
-        HY_TRY(st);
+    uint32_t *held[HY_KV_GROUPS_MAX] = { NULL };
+    hy_status st = HY_OK;
+    for (uint32_t g = 0; g < kv->n_group && st == HY_OK; g++) {
+        held[g] = HY_NEW_ARRAY(uint32_t, kv->pool[g].g.n_page);
+        if (!held[g]) st = hy_fail_memory(err, "kv check", kv->pool[g].g.n_page * sizeof **held);
     }
-    return HY_OK;
+    if (st == HY_OK) st = check_all(kv, tables, n, held, err);
+    for (uint32_t g = 0; g < kv->n_group; g++) hy_free(held[g]);
+    return st;
 }

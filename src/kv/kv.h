@@ -62,9 +62,10 @@ hy_status hy_kv_fork(hy_kv *kv, hy_page_table *dst, const hy_page_table *src, ui
 uint32_t hy_kv_cache_take(hy_kv *kv, hy_page_table *dst, uint64_t tenant, const int32_t *ids, uint32_t n);
 /* Tokens that hy_kv_cache_take would give, changing nothing. */
 uint32_t hy_kv_cache_peek(const hy_kv *kv, uint64_t tenant, const int32_t *ids, uint32_t n);
-/* The full pages among the first n tokens of t, whose tokens are ids, become known. Cheap when they are
- * already: call it whenever a page fills. */
-void hy_kv_cache_put(hy_kv *kv, const hy_page_table *t, uint64_t tenant, const int32_t *ids, uint32_t n);
+/* The full pages among the first n tokens of t, whose tokens are ids, become known; all n must be computed.
+ * Where the cache knows a page of the same tokens already, t goes on with that one and gives its own back.
+ * Cheap when all is known: call it whenever a page fills, before hy_kv_slide. */
+void hy_kv_cache_put(hy_kv *kv, hy_page_table *t, uint64_t tenant, const int32_t *ids, uint32_t n);
 void hy_kv_cache_clear(hy_kv *kv);
 
 typedef struct hy_kv_cache_stats {

@@ -13,12 +13,16 @@ static hy_status open_pool(hy_kv_pool *p, const hy_kv_group *g, uint32_t i, hy_e
                        g->n_page, g->page_bytes);
     p->g = *g;
     p->ref = HY_NEW_ARRAY(uint32_t, g->n_page);
+    p->node = hy_alloc_array(g->n_page, sizeof(uint32_t));
     p->free = hy_alloc_array(g->n_page, sizeof(uint32_t));
     p->mem = hy_alloc_big((size_t)bytes);
     p->mem_bytes = bytes;
-    if (!p->ref || !p->free || !p->mem) return hy_fail_memory(err, "kv pages", bytes);
+    if (!p->ref || !p->node || !p->free || !p->mem) return hy_fail_memory(err, "kv pages", bytes);
     /* low pages are taken first */
-    for (uint32_t k = 0; k < g->n_page; k++) p->free[k] = g->n_page - 1 - k;
+    for (uint32_t k = 0; k < g->n_page; k++) {
+        p->free[k] = g->n_page - 1 - k;
+        p->node[k] = HY_KV_NO_NODE;
+    }
     p->n_free = g->n_page;
     return HY_OK;
 }
@@ -30,13 +34,15 @@ hy_status hy_kv_open(hy_kv **out, const hy_kv_group *group, uint32_t n_group, hy
                        HY_KV_GROUPS_MAX);
     hy_kv *kv = HY_NEW(hy_kv);
     if (!kv) return hy_fail_memory(err, "kv pool", sizeof *kv);
-    for (uint32_t i = 0; i < n_group; i++) {
+    hy_status st = HY_OK;
+    for (uint32_t i = 0; i < n_group && st == HY_OK; i++) {
         kv->n_group = i + 1;
-        hy_status st = open_pool(&kv->pool[i], &group[i], i, err);
-        if (st != HY_OK) {
-            hy_kv_close(kv);
-            return st;
-        }
+        st = open_pool(&kv->pool[i], &group[i], i, err);
+    }
+    if (st == HY_OK) st = hy_kv_cache_open(kv, err);
+    if (st != HY_OK) {
+        hy_kv_close(kv);
+        return st;
     }
     *out = kv;
     return HY_OK;
@@ -48,22 +54,33 @@ void hy_kv_close(hy_kv *kv)
     for (uint32_t i = 0; i < kv->n_group; i++) {
         hy_kv_pool *p = &kv->pool[i];
         hy_free(p->ref);
+        hy_free(p->node);
         hy_free(p->free);
         if (p->mem) hy_free_big(p->mem, (size_t)p->mem_bytes);
     }
+    hy_kv_cache_close(kv);
     hy_free(kv);
 }
 
-uint32_t hy_kv_take(hy_kv_pool *p)
+uint32_t hy_kv_grab(hy_kv_pool *p)
 {
     uint32_t page = p->free[--p->n_free];
     p->ref[page] = 1;
     return page;
 }
 
-void hy_kv_drop(hy_kv_pool *p, uint32_t page)
+void hy_kv_hold(hy_kv *kv, uint32_t g, uint32_t page)
 {
-    if (page != HY_KV_NO_PAGE && --p->ref[page] == 0) p->free[p->n_free++] = page;
+    hy_kv_pool *p = &kv->pool[g];
+    if (++p->ref[page] == 2 && p->node[page] != HY_KV_NO_NODE) hy_kv_page_busy(kv, g, page);
+}
+
+void hy_kv_drop(hy_kv *kv, uint32_t g, uint32_t page, bool used)
+{
+    hy_kv_pool *p = &kv->pool[g];
+    if (page == HY_KV_NO_PAGE) return;
+    if (--p->ref[page] == 0) p->free[p->n_free++] = page;
+    else if (p->ref[page] == 1 && p->node[page] != HY_KV_NO_NODE) hy_kv_page_idle(kv, g, page, used);
 }
 
 uint8_t *hy_kv_page(const hy_kv *kv, uint32_t group, uint32_t page)
@@ -75,6 +92,25 @@ uint8_t *hy_kv_page(const hy_kv *kv, uint32_t group, uint32_t page)
 uint32_t hy_kv_free_pages(const hy_kv *kv, uint32_t group)
 {
     return kv->pool[group].n_free;
+}
+
+uint32_t hy_kv_available(const hy_kv *kv, uint32_t group)
+{
+    return kv->pool[group].n_free + kv->pool[group].n_idle;
+}
+
+uint32_t hy_kv_refs(const hy_kv *kv, uint32_t group, uint32_t page)
+{
+    return kv->pool[group].ref[page];
+}
+
+uint8_t hy_kv_page_state(const hy_kv *kv, uint32_t group, uint32_t page)
+{
+    const hy_kv_pool *p = &kv->pool[group];
+    uint32_t ref = p->ref[page];
+    if (ref == 0) return 0;
+    uint32_t n_table = ref - (p->node[page] != HY_KV_NO_NODE);
+    return n_table == 0 ? 3 : n_table == 1 ? 1 : 2;
 }
 
 const hy_kv_group *hy_kv_group_of(const hy_kv *kv, uint32_t group)
