@@ -135,8 +135,7 @@ struct hy_plan {
     const hy_kv *kv;
     bool local_on[HY_S_COUNT];          /* this step, each worker has its own copy */
     bool decode_only;                   /* every row is one token */
-    bool timing;
-    hy_op_time time[HY_OP_COUNT];
+    struct hy_timing *timing;           /* timing.h; NULL: never timed */
     hy_tap_fn *tap;
     void *tap_ctx;
 };

@@ -1,6 +1,5 @@
 /* run: the team walks the entries together, a barrier after each. */
-#include "plan/instr.h"
-#include <string.h>
+#include "plan/timing.h"
 
 static bool is_local(const hy_plan *p, const hy_entry *e)
 {
@@ -39,53 +38,31 @@ static void run_entry(const hy_plan *p, uint32_t i, hy_worker *w)
     }
 }
 
-/* Bytes of keys and values that one step's attention reads in a layer. */
-static uint64_t kv_bytes(const hy_plan *p, const hy_instr *in)
-{
-    const hy_att_work *work = &p->att[p->layer_group[in->i_layer]];
-    uint64_t tiles = 0;
-    for (uint32_t i = 0; i < work->n_item; i++)
-        tiles += work->item[i].tile_last - work->item[i].tile_first;
-    return tiles * (HY_ATT_TILE / HY_PAGE_TOK) * in->lp->n_kv_head * (p->k_bytes + p->v_bytes);
-}
-
-/* Worker 0 alone keeps the times. */
-static void account(hy_plan *p, const hy_entry *e, uint64_t ns)
-{
-    hy_op_time *t = &p->time[e->op];
-    t->n++;
-    t->ns += ns;
-    uint64_t rows = hy_n_rows(p, e->on_out);
-    for (uint32_t i = 0; i < e->n; i++) {
-        const hy_instr *in = &p->prim[e->first + i];
-        t->bytes += in->w_bytes + in->a_bytes * rows;
-        if (in->op == HY_OP_ATTENTION) t->bytes += kv_bytes(p, in);
-    }
-}
-
 static void walk(void *arg, hy_worker *w)
 {
     hy_plan *p = arg;
     uint64_t first, last;
+    hy_lap lap;
+    hy_lap_begin(&lap, p, w);
     hy_share(p->b->n_tok, 1, w, &first, &last);
     for (uint32_t i = 0; i < 2; i++) /* read after several barriers */
         if (p->rope[i].half) hy_rope_step(&p->rope[i], p->b, (uint32_t)first, (uint32_t)last);
     for (uint32_t i = 0; i < p->n_entry; i++) {
         const hy_entry *e = &p->entry[i];
         if ((e->on_out && p->b->n_out == 0) || hy_heads_inside(p, i + 1)) continue;
-        bool timed = p->timing && w->i == 0;
-        uint64_t t0 = timed ? hy_now_ns() : 0;
         if (p->tap && w->i == 0) hy_tap_entry(p, e, w);
         run_entry(p, i, w);
+        uint64_t ns_done = lap.ring ? hy_now_ns() : 0;
         if (!is_local(p, e)) hy_team_barrier(w);
-        if (timed) account(p, e, hy_now_ns() - t0);
+        if (lap.t) hy_lap_entry(&lap, p, i, w, ns_done);
     }
+    hy_lap_end(&lap, w);
 }
 
 hy_status hy_plan_run(hy_plan *p, hy_team *team, const hy_kv *kv, const hy_batch *b, float *logits,
                       hy_err *err)
 {
-    uint32_t n_thread = hy_team_size(team);
+    uint32_t n_thread = hy_team_used(team);
     HY_TRY(hy_plan_check_batch(p, n_thread, kv, b, logits, err));
     p->b = b;
     p->kv = kv;
@@ -98,23 +75,7 @@ hy_status hy_plan_run(hy_plan *p, hy_team *team, const hy_kv *kv, const hy_batch
     for (uint32_t i = 0; i < 2 * p->n_entry; i++)
         atomic_store_explicit(&p->counter[i], 0, memory_order_relaxed);
     hy_team_run(team, walk, p);
+    if (p->timing) p->timing->i_step++;
     p->b = NULL;
     return HY_OK;
-}
-
-void hy_plan_timing(hy_plan *p, bool on)
-{
-    p->timing = on;
-    memset(p->time, 0, sizeof p->time);
-}
-
-uint32_t hy_plan_times(const hy_plan *p, hy_op_time out[HY_OP_COUNT])
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < HY_OP_COUNT; i++) {
-        if (p->time[i].n == 0) continue;
-        out[n] = p->time[i];
-        out[n++].op = (hy_op)i;
-    }
-    return n;
 }
