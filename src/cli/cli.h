@@ -35,6 +35,7 @@ typedef struct cli_args {
     uint64_t chunk, n_prompt, n_gen, repeats, window, stride, windows, score_first;
     bool all, json, quiet, ids, pieces, no_special, no_parse_special;
     bool fresh;                /* cpu */
+    const char *key; bool once;/* top */
 } cli_args;
 
 typedef struct cli_command {
@@ -48,7 +49,8 @@ typedef struct cli_command {
 
 enum { CLI_G_MODEL = 1, CLI_G_SAMPLE = 2, CLI_G_RUN = 4, CLI_G_JSON = 8, CLI_G_LOGITS = 16, CLI_G_BENCH = 32,
        CLI_G_EVAL = 64, CLI_G_TOKENIZE = 128, CLI_G_PULL = 256, CLI_G_QUANT = 512, CLI_G_CHAT = 1024,
-       CLI_G_CTX = 2048, CLI_G_IMATRIX = 4096, CLI_G_CPU = 8192, CLI_G_PROFILE = 16384 };
+       CLI_G_CTX = 2048, CLI_G_IMATRIX = 4096, CLI_G_CPU = 8192, CLI_G_PROFILE = 16384,
+       CLI_G_TOP = 32768 };
 
 typedef enum cli_kind { CLI_FLAG, CLI_STR, CLI_NUM, CLI_REAL, CLI_LIST } cli_kind;
 typedef struct cli_option {
@@ -121,6 +123,7 @@ int cmd_quantize(cli_args *a);
 int cmd_imatrix(cli_args *a);
 int cmd_dequantize(cli_args *a);
 int cmd_pull(cli_args *a);
+int cmd_top(cli_args *a);
 int cmd_completion(cli_args *a);
 int cmd_help(cli_args *a);
 int cmd_version(cli_args *a);

@@ -40,6 +40,11 @@ const cli_command cli_commands[] = {
       "instruction set does and what a barrier of the threads costs; keeps that in ~/.cache/hayate and prints it\n"
       "with the processors, the quota and the kernels chosen.\n\n"
       "  hayate cpu\n  hayate cpu --fresh --json\n" },
+    { "top", "a server's live numbers", "[URL]", 0, 1, CLI_G_TOP | CLI_G_JSON, cmd_top,
+      "Requests, time to first token by class, time between tokens, KV pages, prefix hits, where a step's time\n"
+      "goes and memory, each second. URL: http://127.0.0.1:8080 unless given. --once prints one frame and ends,\n"
+      "with status 1 when the server does not answer: fit for a health check.\n\n"
+      "  hayate top\n  hayate top http://10.0.0.5:8080 --key KEY\n  hayate top --once --json | jq .number\n" },
     { "tokenize", "text to token ids", "MODEL [TEXT]", 1, 2, CLI_G_JSON | CLI_G_TOKENIZE, cmd_tokenize,
       "MODEL may be a GGUF (vocabulary-only too), a tokenizer.json or a Hugging Face folder.\n\n"
       "  hayate tokenize model.gguf \"Hello world\"\n  hayate tokenize tokenizer.json -f text.txt --json\n" },

@@ -74,6 +74,8 @@ const cli_option cli_options[] = {
     { "override", 0, CLI_G_QUANT, CLI_LIST, OFF(over), 0, 0, "PATTERN=TYPE", "type of the tensors whose name matches (* and ?; may be repeated)", OFF(n_over) },
     { "imatrix", 0, CLI_G_QUANT, CLI_STR, OFF(imatrix), 0, 0, "FILE", "importance weights from `hayate imatrix`", 0 },
     { "fresh", 0, CLI_G_CPU, CLI_FLAG, OFF(fresh), 0, 0, NULL, "measure again, whatever is kept", 0 },
+    { "key", 0, CLI_G_TOP, CLI_STR, OFF(key), 0, 0, "KEY", "the server's API key", 0 },
+    { "once", 0, CLI_G_TOP, CLI_FLAG, OFF(once), 0, 0, NULL, "print once and end", 0 },
     { "json", 0, CLI_G_JSON, CLI_FLAG, OFF(json), 0, 0, NULL, "JSON on standard output", 0 },
     { NULL, 0, 0, CLI_FLAG, 0, 0, 0, NULL, NULL, 0 },
 };
