@@ -188,5 +188,10 @@ HY_INLINE uint32_t hy_n_rows(const hy_plan *p, bool on_out)
 {
     return on_out ? p->b->n_out : p->b->n_tok;
 }
+/* The same of an entry: rows that want only the hidden state get no logits. */
+HY_INLINE uint32_t hy_entry_rows(const hy_plan *p, const hy_entry *e)
+{
+    return hy_n_rows(p, e->on_out) - (p->prim[e->first].out == HY_S_L ? p->b->n_hidden : 0);
+}
 
 #endif

@@ -68,7 +68,7 @@ static uint64_t units(const hy_instr *in)
 void hy_op_cols(const hy_plan *p, const hy_entry *e, const hy_worker *w)
 {
     const hy_instr *in = &p->prim[e->first];
-    uint32_t n_tok = hy_n_rows(p, e->on_out);
+    uint32_t n_tok = hy_entry_rows(p, e);
     if (n_tok == 0) return;
     uint32_t n_list = e->paired ? 1 : e->n_mm;
     uint64_t n_unit = 0;

@@ -95,12 +95,18 @@ typedef struct hy_batch {
     const hy_row *row;
     uint32_t n_out;
     const uint32_t *out_tok;   /* [n_out] indices of tokens that want logits, ascending */
+    uint32_t n_hidden;         /* the last so many of these want no logits, only hy_plan_hidden */
 } hy_batch;
 
-/* One step. logits: [n_out, n_vocab] (may be NULL when n_out = 0). No allocation. Pages must be reserved.
+/* One step. logits: [n_out - n_hidden, n_vocab] (may be NULL when that is 0). No allocation. Pages must be reserved.
  * Thread: the team's owner. */
 hy_status hy_plan_run(hy_plan *p, hy_team *team, const hy_kv *kv, const hy_batch *b, float *logits,
                       hy_err *err);
+/* [n_embd]: out_tok[i_out]'s hidden state after the final norm, of the last step; valid until the next. */
+const float *hy_plan_hidden(const hy_plan *p, uint32_t i_out);
+/* Cached keys of equal tokens differ where this does: LongRoPE and dynamic NTK rotate by the length that a
+ * sequence had at its start (hy_row.n_total). 0 for all other models. */
+uint64_t hy_plan_cache_salt(const hy_plan *p, uint32_t n_total);
 
 /* What an operator took and did since timing began. ns: mean over the threads of the time they worked on
  * it; wait_ns: of the time they waited at its barriers. Both, over all operators, are the time of the steps. */

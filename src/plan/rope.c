@@ -164,3 +164,17 @@ void hy_rope_step(const hy_rope_table *t, const hy_batch *b, uint32_t tok_first,
         for (uint32_t k = first; k < last; k++) one_token(t, inv, k, r->pos0 + (k - r->tok_first), total);
     }
 }
+
+/* Up to the original context all positions rotate alike; beyond it LongRoPE has one other set of factors, and
+ * dynamic NTK another base for each length. */
+uint64_t hy_plan_cache_salt(const hy_plan *p, uint32_t n_total)
+{
+    uint64_t salt = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        const hy_rope_table *t = &p->rope[i];
+        if (!t->half || n_total <= t->r->n_ctx_orig) continue;
+        if (t->inv_long) salt = salt * 31 + 1;
+        if (t->r->kind == HY_ROPE_DYNAMIC) salt = salt * 31 + n_total;
+    }
+    return salt;
+}

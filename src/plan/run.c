@@ -8,7 +8,7 @@ static bool is_local(const hy_plan *p, const hy_entry *e)
 
 static void run_rows(const hy_plan *p, const hy_entry *e, const hy_worker *w)
 {
-    uint64_t first = 0, last = hy_n_rows(p, e->on_out);
+    uint64_t first = 0, last = hy_entry_rows(p, e);
     if (!is_local(p, e)) hy_share(last, 1, w, &first, &last);
     for (uint64_t r = first; r < last; r++)
         for (uint32_t i = 0; i < e->n; i++) hy_op_row(p, &p->prim[e->first + i], (uint32_t)r, w);
@@ -78,4 +78,10 @@ hy_status hy_plan_run(hy_plan *p, hy_team *team, const hy_kv *kv, const hy_batch
     if (p->timing) p->timing->i_step++;
     p->b = NULL;
     return HY_OK;
+}
+
+const float *hy_plan_hidden(const hy_plan *p, uint32_t i_out)
+{
+    const hy_slot_mem *y = p->local_on[HY_S_Y] ? &p->scratch[0].slot[HY_S_Y] : &p->slot[HY_S_Y];
+    return y->f + i_out * y->stride;
 }

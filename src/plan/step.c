@@ -57,7 +57,9 @@ hy_status hy_plan_check_batch(const hy_plan *p, uint32_t n_thread, const hy_kv *
     if (b->n_out > p->o.n_out_max)
         return hy_fail(err, HY_E_LIMIT, "logits for %u tokens; up to %u are possible", b->n_out,
                        p->o.n_out_max);
-    if (b->n_out && !logits) return hy_fail(err, HY_E_ARG, "logits wanted, but no room given");
+    if (b->n_hidden > b->n_out)
+        return hy_fail(err, HY_E_ARG, "%u hidden states of %u rows", b->n_hidden, b->n_out);
+    if (b->n_out > b->n_hidden && !logits) return hy_fail(err, HY_E_ARG, "logits wanted, but no room given");
     uint32_t next = 0;
     for (uint32_t i = 0; i < b->n_row; i++) {
         HY_TRY(check_row(p, b, i, next, err));
