@@ -31,6 +31,9 @@ function view(name) {
     $("tab-" + v).tabIndex = v === name ? 0 : -1;
     $("view-" + v).hidden = v !== name;
   }
+  $("tip").hidden = true;
+  $("side").classList.remove("open");
+  $("menu").setAttribute("aria-expanded", "false");
   if (name === "monitor") monitor.start();
   else monitor.stop();
   if (location.hash !== "#" + name) history.replaceState(null, "", "#" + name);
@@ -123,6 +126,8 @@ async function about() {
     chat.notice(e.message || String(e));
   }
 }
+const named = () => views.includes(location.hash.slice(1)) ? location.hash.slice(1) : "chat";
 chat.open(store.conversations[0] || store.add());
 about();
-view(views.includes(location.hash.slice(1)) ? location.hash.slice(1) : "chat");
+view(named());
+addEventListener("hashchange", () => view(named()));

@@ -22,11 +22,11 @@ function tile(title) {
   card(title, "tile", big);
   return (value, unit = "") => big.replaceChildren(value, " ", el("small", "", unit));
 }
-function plot(title, names) {
+function plot(title, names, cls = "") {
   const canvas = el("canvas", ""), series = names.map(([label, c, fill]) => ({ label, colour: c, fill, values: [] }));
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", title);
-  card(title, "", canvas, legend(names.map(([label, c]) => [label, c])));
+  card(title, cls, canvas, legend(names.map(([label, c]) => [label, c])));
   return {
     add(values) { series.forEach((s, i) => { s.values.push(values[i]); if (s.values.length > LENGTH) s.values.shift(); }); },
     draw(unit) { lines(canvas, series, { unit, length: LENGTH }); },
@@ -65,7 +65,7 @@ function build() {
   const stack = el("div", "stack"), words = el("div", "legend");
   card("Time to first token, last two minutes", "half", stack, words);
   v.ttft = { stack, words };
-  v.itl = plot("Time between tokens (ms)", [["median", "--c1", true], ["95th percentile", "--c2"], ["target", "--c4"]]);
+  v.itl = plot("Time between tokens (ms)", [["median", "--c1", true], ["95th percentile", "--c2"], ["target", "--c4"]], "half");
   v.speed = plot("Tokens per second", [["output", "--c1", true], ["prompt", "--c2"]]);
   v.queue = plot("Requests", [["running", "--c1", true], ["waiting", "--c2"], ["paused", "--c3"]]);
   v.batch = plot("Tokens of a step (mean)", [["tokens", "--c1", true]]);
