@@ -25,7 +25,7 @@ typedef struct hy_exchange hy_exchange;
 /* ---- the request ------------------------------------------------------------------------------- */
 
 hy_server *hy_x_server(const hy_exchange *x);
-hy_engine *hy_server_engine(const hy_server *s);
+hy_engine *hy_server_engine(const hy_server *s);       /* NULL only in routes marked LOADING, until it is loaded */
 const hy_serve_options *hy_server_options(const hy_server *s);
 const char *hy_server_model_id(const hy_server *s);    /* what /v1/models lists */
 const char *hy_x_id(const hy_exchange *x);             /* "req-" and 24 hex digits: also the header x-request-id */
@@ -80,13 +80,14 @@ typedef enum hy_route_flags {
     HY_ROUTE_INLINE = 1,       /* on the event loop: quick, never waits */
     HY_ROUTE_OPEN = 2,         /* no API key needed */
     HY_ROUTE_ANTHROPIC = 4,    /* error bodies in Anthropic's shape; key in x-api-key as well */
-    HY_ROUTE_GENERATES = 8     /* refused with 503 while draining; counted against the key's limits */
+    HY_ROUTE_GENERATES = 8,    /* refused with 503 while draining; counted against the key's limits */
+    HY_ROUTE_LOADING = 16      /* answers while the model is still loading; the others say 503 */
 } hy_route_flags;
 
 typedef struct hy_route {
     const char *method, *path; /* path may end in {id}, or hold it between slashes */
     void (*run)(hy_exchange *x);
-    uint64_t body_max;         /* bytes; 0: none is read */
+    uint64_t body_max;         /* bytes, also bounded by the server's; 0: none is read */
     uint32_t flags;
     const char *doc;           /* one line, for docs/api.md and the OpenAPI description */
 } hy_route;

@@ -1,0 +1,16 @@
+/* Private to serve/: the functions of the rows in routes.c, by file. */
+#ifndef HY_SERVE_ROWS_H
+#define HY_SERVE_ROWS_H
+
+#include "serve/http.h"
+
+/* route_server.c */
+void hy_route_health(hy_exchange *x);
+void hy_route_ready(hy_exchange *x);
+void hy_route_version(hy_exchange *x);
+void hy_route_models(hy_exchange *x);
+void hy_route_model(hy_exchange *x);
+void hy_route_request(hy_exchange *x);
+void hy_route_request_cancel(hy_exchange *x);
+
+#endif
