@@ -93,7 +93,12 @@ hy_status hy_kv_swap_out(hy_kv_swap *s, hy_kv *kv, hy_page_table *t, uint32_t n_
 /* Fills t (empty) again and forgets the ticket. HY_E_LIMIT: no pages now, the ticket stays. Every page has a
  * checksum; a wrong one gives HY_E_IO and forgets it (the caller computes again). */
 hy_status hy_kv_swap_in(hy_kv_swap *s, hy_kv *kv, hy_page_table *t, uint32_t ticket, hy_err *err);
-void hy_kv_swap_drop(hy_kv_swap *s, uint32_t ticket);
+void hy_kv_swap_drop(hy_kv_swap *s, uint32_t ticket); /* accepts NULL, and tickets that are gone */
+typedef struct hy_kv_swap_stats {
+    uint64_t out_bytes, in_bytes; /* of pages, since opening */
+    uint64_t used_bytes;       /* of the file, now */
+} hy_kv_swap_stats;
+void hy_kv_swap_stats_of(const hy_kv_swap *s, hy_kv_swap_stats *out);
 
 /* ---- files --------------------------------------------------------------------------------------- */
 
