@@ -8,6 +8,7 @@
 #include <hayate/hayate.h>
 #include <hayate/tools.h>
 #include "base/base.h"
+#include "serve/serve.h"
 
 #define CLI_POS_MAX 3
 #define CLI_LIST_MAX 64
@@ -36,6 +37,13 @@ typedef struct cli_args {
     bool all, json, quiet, ids, pieces, no_special, no_parse_special;
     bool fresh;                /* cpu */
     const char *key; bool once;/* top */
+    /* serve */
+    hy_serve_options serve;
+    uint64_t port, n_worker, n_connection, idle_s, n_queue;
+    const char *body_max, *kv_memory, *kv_swap_max, *log_level, *port_file;
+    const char *config;        /* the file that was read, or NULL */
+    char *config_text;         /* what values point into; of the first parse it lives as long as the program */
+    int argc; char **argv;     /* as cli_parse had them */
 } cli_args;
 
 typedef struct cli_command {
@@ -50,7 +58,7 @@ typedef struct cli_command {
 enum { CLI_G_MODEL = 1, CLI_G_SAMPLE = 2, CLI_G_RUN = 4, CLI_G_JSON = 8, CLI_G_LOGITS = 16, CLI_G_BENCH = 32,
        CLI_G_EVAL = 64, CLI_G_TOKENIZE = 128, CLI_G_PULL = 256, CLI_G_QUANT = 512, CLI_G_CHAT = 1024,
        CLI_G_CTX = 2048, CLI_G_IMATRIX = 4096, CLI_G_CPU = 8192, CLI_G_PROFILE = 16384,
-       CLI_G_TOP = 32768 };
+       CLI_G_TOP = 32768, CLI_G_SERVE = 65536 };
 
 typedef enum cli_kind { CLI_FLAG, CLI_STR, CLI_NUM, CLI_REAL, CLI_LIST } cli_kind;
 typedef struct cli_option {
@@ -111,6 +119,7 @@ hy_status cli_stream(hy_request *r, hy_buf *text, hy_event *done, hy_err *err);
 
 int cmd_run(cli_args *a);
 int cmd_chat(cli_args *a);
+int cmd_serve(cli_args *a);
 int cmd_pipe(cli_args *a);
 int cmd_logits(cli_args *a);
 int cmd_eval(cli_args *a);

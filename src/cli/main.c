@@ -18,6 +18,13 @@ const cli_command cli_commands[] = {
       "A conversation in the terminal. Ctrl-C stops an answer, Ctrl-D ends. A line that ends in \\ goes on in\n"
       "the next; /help lists the commands.\n\n"
       "  hayate chat smollm2.gguf --system \"You answer briefly.\" --temp 0.7\n" },
+    { "serve", "serve a model over HTTP", "MODEL | keygen NAME", 1, 2, CLI_G_MODEL | CLI_G_SERVE, cmd_serve,
+      "Speaks the APIs of OpenAI and Anthropic, streams, batches requests together. Ends on SIGTERM or Ctrl-C once\n"
+      "the running requests are done; a second Ctrl-C ends at once. SIGHUP reads the config and the keys again.\n"
+      "keygen makes an API key and prints it with the line for the file of keys (or appends that to --api-keys).\n\n"
+      "  hayate serve smollm2.gguf\n"
+      "  hayate serve model.gguf --host :: --port 443 --tls-cert cert.pem --tls-key key.pem --api-keys keys\n"
+      "  hayate serve keygen alice --api-keys keys\n" },
     { "bench", "measure prefill and decode speed", "MODEL", 1, 1, G_MODEL | CLI_G_BENCH, cmd_bench,
       "Tests ppN (prefill of N tokens) and tgN (decode of N tokens) at each depth and batch, repeated and\n"
       "interleaved; medians with the spread.\n\n"

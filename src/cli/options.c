@@ -8,7 +8,7 @@
 
 #define OFF(field) offsetof(cli_args, field)
 #define ANY 1e19
-enum { MODEL = CLI_G_MODEL, SAMPLE = CLI_G_SAMPLE, RUN = CLI_G_RUN, CHAT = CLI_G_CHAT };
+enum { MODEL = CLI_G_MODEL, SAMPLE = CLI_G_SAMPLE, RUN = CLI_G_RUN, CHAT = CLI_G_CHAT, SERVE = CLI_G_SERVE };
 
 const cli_option cli_options[] = {
     /* model */
@@ -76,6 +76,34 @@ const cli_option cli_options[] = {
     { "fresh", 0, CLI_G_CPU, CLI_FLAG, OFF(fresh), 0, 0, NULL, "measure again, whatever is kept", 0 },
     { "key", 0, CLI_G_TOP, CLI_STR, OFF(key), 0, 0, "KEY", "the server's API key", 0 },
     { "once", 0, CLI_G_TOP, CLI_FLAG, OFF(once), 0, 0, NULL, "print once and end", 0 },
+    /* serve */
+    { "host", 0, SERVE, CLI_STR, OFF(serve.host), 0, 0, "ADDRESS", "where to listen (default 127.0.0.1; :: or 0.0.0.0 for everybody)", 0 },
+    { "port", 'p', SERVE, CLI_NUM, OFF(port), 0, 65535, "N", "port (default 8080; 0: any free one)", 0 },
+    { "port-file", 0, SERVE, CLI_STR, OFF(port_file), 0, 0, "FILE", "write the URL to FILE once the server listens", 0 },
+    { "unix", 0, SERVE, CLI_STR, OFF(serve.unix_path), 0, 0, "PATH", "listen on a Unix socket instead", 0 },
+    { "tls-cert", 0, SERVE, CLI_STR, OFF(serve.tls_cert), 0, 0, "FILE", "certificate chain (PEM); with --tls-key: https", 0 },
+    { "tls-key", 0, SERVE, CLI_STR, OFF(serve.tls_key), 0, 0, "FILE", "the certificate's key (PEM)", 0 },
+    { "api-keys", 0, SERVE, CLI_STR, OFF(serve.api_keys), 0, 0, "FILE", "ask for a key of this file (`hayate serve keygen NAME`)", 0 },
+    { "cors", 0, SERVE, CLI_STR, OFF(serve.cors_origin), 0, 0, "ORIGIN", "let pages of ORIGIN (or '*') ask", 0 },
+    { "alias", 0, SERVE, CLI_STR, OFF(serve.model_alias), 0, 0, "NAME", "the model's id (default: the file's name)", 0 },
+    { "workers", 0, SERVE, CLI_NUM, OFF(n_worker), 1, 64, "N", "threads for parsing and formatting (default 2)", 0 },
+    { "connections", 0, SERVE, CLI_NUM, OFF(n_connection), 4, 65536, "N", "most connections (default 1024)", 0 },
+    { "idle", 0, SERVE, CLI_NUM, OFF(idle_s), 1, 86400, "SECONDS", "how long a quiet or slow connection lives (default 75)", 0 },
+    { "body-max", 0, SERVE, CLI_STR, OFF(body_max), 0, 0, "BYTES", "largest body (default 32M)", 0 },
+    { "drain-timeout", 0, SERVE, CLI_REAL, OFF(serve.drain_timeout_s), 0.001, 1e6, "SECONDS", "after SIGTERM, running requests get this long (default 30)", 0 },
+    { "queue", 0, SERVE, CLI_NUM, OFF(n_queue), 1, 1e6, "N", "requests that may wait; beyond that: 429 (default 256)", 0 },
+    { "itl-target", 0, SERVE, CLI_REAL, OFF(engine.itl_target_ms), 1, 1e6, "MS", "longest wished gap between two tokens (default 100)", 0 },
+    { "ttft-target", 0, SERVE, CLI_REAL, OFF(engine.ttft_target_ms), 1, 1e6, "MS", "wished time to the first token (default 500)", 0 },
+    { "no-prefix-cache", 0, SERVE, CLI_FLAG, OFF(engine.no_prefix_cache), 0, 0, NULL, "do not share the pages of equal beginnings", 0 },
+    { "kv-memory", 0, SERVE, CLI_STR, OFF(kv_memory), 0, 0, "BYTES", "size of the KV pool", 0 },
+    { "kv-swap", 0, SERVE, CLI_STR, OFF(engine.kv_swap), 0, 0, "FILE", "where paused requests' pages go (default: computed again)", 0 },
+    { "kv-swap-max", 0, SERVE, CLI_STR, OFF(kv_swap_max), 0, 0, "BYTES", "most of that (default 1G)", 0 },
+    { "timing", 0, SERVE, CLI_FLAG, OFF(engine.timing), 0, 0, NULL, "measure each operator's share", 0 },
+    { "otlp", 0, SERVE, CLI_STR, OFF(serve.otlp_url), 0, 0, "URL", "send OpenTelemetry traces there", 0 },
+    { "no-page", 0, SERVE, CLI_FLAG, OFF(serve.no_page), 0, 0, NULL, "no page at /", 0 },
+    { "debug", 0, SERVE, CLI_FLAG, OFF(serve.debug), 0, 0, NULL, "routes below /debug", 0 },
+    { "log", 0, SERVE, CLI_STR, OFF(log_level), 0, 0, "LEVEL", "error, warn, info (default) or debug", 0 },
+    { "config", 0, SERVE, CLI_STR, OFF(config), 0, 0, "FILE", "config file to read (default: HAYATE_CONFIG, or ~/.config/hayate/config)", 0 },
     { "json", 0, CLI_G_JSON, CLI_FLAG, OFF(json), 0, 0, NULL, "JSON on standard output", 0 },
     { NULL, 0, 0, CLI_FLAG, 0, 0, 0, NULL, NULL, 0 },
 };
@@ -168,7 +196,6 @@ static bool from_environment(const cli_command *c, cli_args *a)
     return true;
 }
 
-/* The config file's text lives as long as the program: values point into it. */
 static bool config_line(const cli_command *c, const char *path, int line, char *s, cli_args *a)
 {
     while (isspace((unsigned char)*s)) s++;
@@ -198,25 +225,38 @@ static bool config_line(const cli_command *c, const char *path, int line, char *
     return true;
 }
 
-static bool from_config(const cli_command *c, cli_args *a)
+/* The file that --config names: it must be known before the other flags are read. */
+static const char *config_flag(const cli_command *c, int argc, char **argv)
+{
+    if (!find_option(c, "config", 6, 0)) return NULL;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strncmp(argv[i], "--config=", 9) == 0) return argv[i] + 9;
+        if (strcmp(argv[i], "--config") == 0 && i + 1 < argc) return argv[i + 1];
+    }
+    return NULL;
+}
+
+static bool from_config(const cli_command *c, const char *named, cli_args *a)
 {
     char path[1024];
-    const char *named = getenv("HAYATE_CONFIG"), *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    const char *from = named ? "--config" : "HAYATE_CONFIG";
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (!named) named = getenv("HAYATE_CONFIG");
     if (named && *named) snprintf(path, sizeof path, "%s", named);
     else if (xdg && *xdg) snprintf(path, sizeof path, "%s/hayate/config", xdg);
     else if (home && *home) snprintf(path, sizeof path, "%s/.config/hayate/config", home);
     else return true;
     if (!hy_is_file(path)) {
         if (!named || !*named) return true;
-        return cli_error(c->name, "HAYATE_CONFIG: no file at %s", path), false;
+        return cli_error(c->name, "%s: no file at %s", from, path), false;
     }
-    static char *text; /* read once; the values keep pointing into it */
+    static char *first; /* the values keep pointing into it */
     size_t n;
     hy_err err;
-    if (text) return true;
-    if (hy_read_file(path, HY_MIB, &text, &n, &err) != HY_OK) return cli_fail(c->name, &err), false;
+    if (hy_read_file(path, HY_MIB, &a->config_text, &n, &err) != HY_OK) return cli_fail(c->name, &err), false;
+    if (!first) first = a->config_text;
     int line = 1;
-    for (char *s = text; s && *s; line++) {
+    for (char *s = a->config_text; s && *s; line++) {
         char *next = strchr(s, '\n');
         if (next) *next++ = 0;
         if (!config_line(c, path, line, s, a)) return false;
@@ -264,6 +304,10 @@ bool cli_parse(const cli_command *c, int argc, char **argv, cli_args *a, bool *h
     *help = false;
     hy_options_init(&a->engine);
     hy_params_init(&a->params);
+    hy_serve_options_init(&a->serve);
+    a->port = a->serve.port;
+    a->argc = argc;
+    a->argv = argv;
     a->n_prompt = 512;
     a->n_gen = 64;
     a->repeats = 5;
@@ -273,7 +317,7 @@ bool cli_parse(const cli_command *c, int argc, char **argv, cli_args *a, bool *h
             *help = true;
             return true;
         }
-    if (!from_config(c, a) || !from_environment(c, a)) return false;
+    if (!from_config(c, config_flag(c, argc, argv), a) || !from_environment(c, a)) return false;
     bool only_pos = false;
     for (int i = 0; i < argc;) {
         if (!only_pos && strcmp(argv[i], "--") == 0) {
@@ -321,6 +365,7 @@ bool cli_finish_options(const char *command, cli_args *a, hy_bias *bias)
     e->n_step = (uint32_t)a->n_step;
     e->n_seq = (uint32_t)a->n_seq;
     e->kv_tokens = a->kv_tokens;
+    e->n_queue = (uint32_t)a->n_queue;
     const char *m = a->kv_mode ? a->kv_mode : "paged";
     if (strcmp(m, "paged") == 0) e->kv_mode = HY_KV_PAGED;
     else if (strcmp(m, "contiguous") == 0) e->kv_mode = HY_KV_CONTIGUOUS;
