@@ -114,6 +114,11 @@ static int run_all(hy_session *s, cli_args *a, shape *list, uint32_t n)
 
 int cmd_bench(cli_args *a)
 {
+    if (a->n_pos == 2) {
+        if (strcmp(a->pos[0], "serve") != 0)
+            return cli_error("bench", "give one MODEL, or: serve URL (not '%s' and '%s')", a->pos[0], a->pos[1]), 2;
+        return cmd_bench_serve(a);
+    }
     hy_bias bias[CLI_LIST_MAX];
     uint32_t n, deepest = 0, widest = 1;
     shape *list = HY_NEW_ARRAY(shape, SHAPES_MAX);

@@ -36,7 +36,13 @@ typedef struct cli_args {
     uint64_t chunk, n_prompt, n_gen, repeats, window, stride, windows, score_first;
     bool all, json, quiet, ids, pieces, no_special, no_parse_special;
     bool fresh;                /* cpu */
-    const char *key; bool once;/* top */
+    const char *trace;         /* profile */
+    const char *key; bool once;/* top; bench serve */
+    /* bench serve */
+    uint64_t load_streams, load_requests, load_prompt, load_output, load_prefix, load_prefixes;
+    double load_rate, load_ttft, load_itl;
+    const char *load_trace, *load_model;
+    bool load_mixture, load_until_end;
     /* serve */
     hy_serve_options serve;
     uint64_t port, n_worker, n_connection, idle_s, n_queue;
@@ -58,7 +64,7 @@ typedef struct cli_command {
 enum { CLI_G_MODEL = 1, CLI_G_SAMPLE = 2, CLI_G_RUN = 4, CLI_G_JSON = 8, CLI_G_LOGITS = 16, CLI_G_BENCH = 32,
        CLI_G_EVAL = 64, CLI_G_TOKENIZE = 128, CLI_G_PULL = 256, CLI_G_QUANT = 512, CLI_G_CHAT = 1024,
        CLI_G_CTX = 2048, CLI_G_IMATRIX = 4096, CLI_G_CPU = 8192, CLI_G_PROFILE = 16384,
-       CLI_G_TOP = 32768, CLI_G_SERVE = 65536 };
+       CLI_G_TOP = 32768, CLI_G_SERVE = 65536, CLI_G_LOAD = 1 << 20 };
 
 typedef enum cli_kind { CLI_FLAG, CLI_STR, CLI_NUM, CLI_REAL, CLI_LIST } cli_kind;
 typedef struct cli_option {
@@ -126,12 +132,14 @@ int cmd_eval(cli_args *a);
 int cmd_bench(cli_args *a);
 int cmd_explain(cli_args *a);
 int cmd_cpu(cli_args *a);
+int cmd_profile(cli_args *a);
 int cmd_info(cli_args *a);
 int cmd_tokenize(cli_args *a);
 int cmd_quantize(cli_args *a);
 int cmd_imatrix(cli_args *a);
 int cmd_dequantize(cli_args *a);
 int cmd_pull(cli_args *a);
+int cmd_bench_serve(cli_args *a);
 int cmd_top(cli_args *a);
 int cmd_completion(cli_args *a);
 int cmd_help(cli_args *a);

@@ -25,10 +25,16 @@ const cli_command cli_commands[] = {
       "  hayate serve smollm2.gguf\n"
       "  hayate serve model.gguf --host :: --port 443 --tls-cert cert.pem --tls-key key.pem --api-keys keys\n"
       "  hayate serve keygen alice --api-keys keys\n" },
-    { "bench", "measure prefill and decode speed", "MODEL", 1, 1, G_MODEL | CLI_G_BENCH, cmd_bench,
+    { "bench", "measure speed: of a model, or of a server under load", "MODEL | serve URL", 1, 2,
+      G_MODEL | CLI_G_BENCH | CLI_G_LOAD, cmd_bench,
       "Tests ppN (prefill of N tokens) and tgN (decode of N tokens) at each depth and batch, repeated and\n"
-      "interleaved; medians with the spread.\n\n"
+      "interleaved; medians with the spread.\n"
+      "serve URL: load on any OpenAI-compatible server, in a closed loop (--streams), as a Poisson process (--rate)\n"
+      "or from a file (--trace): percentiles of time to first token and between pieces, throughput, and goodput,\n"
+      "the share of requests within --ttft-within and --itl-within.\n\n"
       "  hayate bench model.gguf\n"
+      "  hayate bench serve http://127.0.0.1:8080 --streams 16 --requests 128 --prompt-tokens 256 --output-tokens 64\n"
+      "  hayate bench serve http://127.0.0.1:8080 --rate 2.5 --mixture --shared-prefix 512 --json\n"
       "  hayate bench model.gguf -p 512 -n 64 -d 0,4096 -b 1,8 -t 2 -r 5 --json\n" },
     { "eval", "perplexity, or KL divergence against a reference", "perplexity|kl MODEL", 2, 2, G_MODEL | CLI_G_EVAL,
       cmd_eval,
@@ -42,6 +48,12 @@ const cli_command cli_commands[] = {
     { "explain", "the plan: operators before and after fusion", "MODEL", 1, 1, G_MODEL, cmd_explain,
       "Prints the instructions that a step runs, in the primitive form and fused, with the bytes each moves.\n\n"
       "  hayate explain model.gguf\n" },
+    { "profile", "where the time goes, and what to try", "MODEL", 1, 1, G_MODEL | CLI_G_PROFILE, cmd_profile,
+      "Runs a prompt and decode steps and shows for each operator its time, bytes and operations and how near it\n"
+      "comes to what this machine was measured to do (hayate cpu); names the bottleneck, and what to try with the\n"
+      "speed to expect from it.\n\n"
+      "  hayate profile model.gguf\n"
+      "  hayate profile model.gguf -p 512 -n 64 --depth 4096 --trace trace.json\n" },
     { "cpu", "what this machine can do, measured", "", 0, 0, CLI_G_CPU | CLI_G_JSON, cmd_cpu,
       "Measures once, in a few seconds, how fast memory and each cache can be read, how many operations each\n"
       "instruction set does and what a barrier of the threads costs; keeps that in ~/.cache/hayate and prints it\n"

@@ -37,14 +37,14 @@ const cli_option cli_options[] = {
     { "presence-penalty", 0, SAMPLE, CLI_REAL, OFF(params.presence_penalty), -100, 100, "X", "subtract X once from seen tokens", 0 },
     { "no-repeat-ngram", 0, SAMPLE, CLI_NUM, OFF(no_repeat_ngram), 0, 1000, "N", "never repeat an N-gram; 0: off", 0 },
     { "logit-bias", 0, SAMPLE, CLI_LIST, OFF(bias), 0, 0, "ID=X", "add X to a token's logit (may be repeated)", OFF(n_bias) },
-    { "seed", 's', SAMPLE, CLI_NUM, OFF(seed), 0, 1.8446744073709552e19, "N", "seed (default: from the clock)", OFF(has_seed) },
+    { "seed", 's', SAMPLE | CLI_G_LOAD, CLI_NUM, OFF(seed), 0, 1.8446744073709552e19, "N", "seed (default: from the clock)", OFF(has_seed) },
     { "logprobs", 0, RUN, CLI_NUM, OFF(top_logprobs), 0, 20, "N", "with --json: logprobs and the N best tokens", OFF(has_logprobs) },
     { "stop", 0, SAMPLE, CLI_LIST, OFF(stop), 0, 0, "TEXT", "end before this text (may be repeated)", OFF(n_stop) },
     { "ignore-eos", 0, SAMPLE, CLI_FLAG, OFF(params.ignore_eos), 0, 0, NULL, "go on after an end-of-text token", 0 },
     { "special", 0, SAMPLE, CLI_FLAG, OFF(params.show_special), 0, 0, NULL, "show control tokens", 0 },
     { "system", 0, RUN | CHAT, CLI_STR, OFF(system), 0, 0, "TEXT", "system message of a chat", 0 },
     { "template", 0, RUN | CHAT, CLI_STR, OFF(template_file), 0, 0, "FILE", "chat template instead of the model's own", 0 },
-    { "chat", 0, RUN, CLI_FLAG, OFF(chat), 0, 0, NULL, "put the prompt through the chat template as a user's message", 0 },
+    { "chat", 0, RUN | CLI_G_LOAD, CLI_FLAG, OFF(chat), 0, 0, NULL, "put the prompt through the chat template as a user's message (bench serve: ask the chat endpoint)", 0 },
     { "file", 'f', RUN, CLI_STR, OFF(prompt_file), 0, 0, "FILE", "read the prompt from a file; - is standard input", 0 },
     { "tokens", 0, RUN | CLI_G_LOGITS, CLI_STR, OFF(tokens_file), 0, 0, "FILE", "prompt as a JSON array of token ids", 0 },
     /* logits */
@@ -52,10 +52,10 @@ const cli_option cli_options[] = {
     { "out", 'o', CLI_G_LOGITS | CLI_G_PULL | CLI_G_IMATRIX, CLI_STR, OFF(out), 0, 0, "FILE", "where to write", 0 },
     { "chunk", 0, CLI_G_LOGITS, CLI_NUM, OFF(chunk), 1, 16384, "N", "feed the prompt in chunks of N tokens", 0 },
     /* bench */
-    { "prompt", 'p', CLI_G_BENCH, CLI_NUM, OFF(n_prompt), 0, 1e6, "N", "prompt tokens (default 512; 0: no prefill test)", 0 },
-    { "gen", 'n', CLI_G_BENCH, CLI_NUM, OFF(n_gen), 0, 1e6, "N", "tokens to decode (default 64; 0: no decode test)", 0 },
-    { "depth", 'd', CLI_G_BENCH, CLI_STR, OFF(depths), 0, 0, "LIST", "tokens already in the cache, comma-separated (default 0)", 0 },
-    { "batch", 'b', CLI_G_BENCH, CLI_STR, OFF(batches), 0, 0, "LIST", "sequences at once, comma-separated (default 1)", 0 },
+    { "prompt", 'p', CLI_G_BENCH | CLI_G_PROFILE, CLI_NUM, OFF(n_prompt), 0, 1e6, "N", "prompt tokens (default 512; 0: no prefill test)", 0 },
+    { "gen", 'n', CLI_G_BENCH | CLI_G_PROFILE, CLI_NUM, OFF(n_gen), 0, 1e6, "N", "tokens to decode (default 64; 0: no decode test)", 0 },
+    { "depth", 'd', CLI_G_BENCH | CLI_G_PROFILE, CLI_STR, OFF(depths), 0, 0, "LIST", "tokens already in the cache, comma-separated (default 0)", 0 },
+    { "batch", 'b', CLI_G_BENCH | CLI_G_PROFILE, CLI_STR, OFF(batches), 0, 0, "LIST", "sequences at once, comma-separated (default 1)", 0 },
     { "repeats", 'r', CLI_G_BENCH, CLI_NUM, OFF(repeats), 1, 1000, "N", "repeats (default 5)", 0 },
     /* eval */
     { "text", 'f', CLI_G_EVAL | CLI_G_IMATRIX, CLI_STR, OFF(text_file), 0, 0, "FILE", "the text", 0 },
@@ -73,8 +73,23 @@ const cli_option cli_options[] = {
     { "sha256", 0, CLI_G_PULL, CLI_STR, OFF(sha256), 0, 0, "HEX", "expected checksum", 0 },
     { "override", 0, CLI_G_QUANT, CLI_LIST, OFF(over), 0, 0, "PATTERN=TYPE", "type of the tensors whose name matches (* and ?; may be repeated)", OFF(n_over) },
     { "imatrix", 0, CLI_G_QUANT, CLI_STR, OFF(imatrix), 0, 0, "FILE", "importance weights from `hayate imatrix`", 0 },
+    { "trace", 0, CLI_G_PROFILE, CLI_STR, OFF(trace), 0, 0, "FILE", "write a trace for ui.perfetto.dev", 0 },
     { "fresh", 0, CLI_G_CPU, CLI_FLAG, OFF(fresh), 0, 0, NULL, "measure again, whatever is kept", 0 },
-    { "key", 0, CLI_G_TOP, CLI_STR, OFF(key), 0, 0, "KEY", "the server's API key", 0 },
+    /* bench serve */
+    { "streams", 0, CLI_G_LOAD, CLI_NUM, OFF(load_streams), 1, 4096, "N", "serve: N requests at once, each followed by the next (default 4)", 0 },
+    { "rate", 0, CLI_G_LOAD, CLI_REAL, OFF(load_rate), 0, 10000, "X", "serve: X requests a second arrive, whatever the server does", 0 },
+    { "trace", 0, CLI_G_LOAD, CLI_STR, OFF(load_trace), 0, 0, "FILE", "serve: lines {\"at\": s, \"prompt\": tokens, \"output\": tokens, \"prefix\": which}", 0 },
+    { "requests", 0, CLI_G_LOAD, CLI_NUM, OFF(load_requests), 1, 1000000, "N", "serve: requests in all (default 64)", 0 },
+    { "prompt-tokens", 0, CLI_G_LOAD, CLI_NUM, OFF(load_prompt), 1, 1e6, "N", "serve: tokens of a prompt (default 256)", 0 },
+    { "output-tokens", 0, CLI_G_LOAD, CLI_NUM, OFF(load_output), 1, 1e6, "N", "serve: tokens of an answer (default 64)", 0 },
+    { "mixture", 0, CLI_G_LOAD, CLI_FLAG, OFF(load_mixture), 0, 0, NULL, "serve: lengths vary as in real chats (log-normal; the two above are medians)", 0 },
+    { "shared-prefix", 0, CLI_G_LOAD, CLI_NUM, OFF(load_prefix), 0, 1e6, "N", "serve: N tokens that prompts begin with alike", 0 },
+    { "prefixes", 0, CLI_G_LOAD, CLI_NUM, OFF(load_prefixes), 1, 1e6, "N", "serve: so many different beginnings (default 1)", 0 },
+    { "until-end", 0, CLI_G_LOAD, CLI_FLAG, OFF(load_until_end), 0, 0, NULL, "serve: answers may end before --output-tokens", 0 },
+    { "ttft-within", 0, CLI_G_LOAD, CLI_REAL, OFF(load_ttft), 0.001, 1e9, "MS", "serve: goodput's limit for the first token (default 500)", 0 },
+    { "itl-within", 0, CLI_G_LOAD, CLI_REAL, OFF(load_itl), 0.001, 1e9, "MS", "serve: goodput's limit for a token after it (default 100)", 0 },
+    { "model", 0, CLI_G_LOAD, CLI_STR, OFF(load_model), 0, 0, "NAME", "serve: the model to ask for (default: the first listed)", 0 },
+    { "key", 0, CLI_G_TOP | CLI_G_LOAD, CLI_STR, OFF(key), 0, 0, "KEY", "the server's API key", 0 },
     { "once", 0, CLI_G_TOP, CLI_FLAG, OFF(once), 0, 0, NULL, "print once and end", 0 },
     /* serve */
     { "host", 0, SERVE, CLI_STR, OFF(serve.host), 0, 0, "ADDRESS", "where to listen (default 127.0.0.1; :: or 0.0.0.0 for everybody)", 0 },
@@ -311,6 +326,8 @@ bool cli_parse(const cli_command *c, int argc, char **argv, cli_args *a, bool *h
     a->n_prompt = 512;
     a->n_gen = 64;
     a->repeats = 5;
+    a->load_requests = 64, a->load_prompt = 256, a->load_output = 64, a->load_prefixes = 1;
+    a->load_ttft = 500, a->load_itl = 100;
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             cli_print_help(c);
