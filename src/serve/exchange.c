@@ -68,6 +68,7 @@ static void report(hy_exchange *x)
     r->client_gone = x->gone;
     r->cancelled = x->cancelled;
     r->status = x->gone && !x->begun && x->mode != HY_X_REPLY ? 499 : x->status;
+    if (r->status >= 100 && r->status < 600) atomic_fetch_add(&x->s->n_status[r->status / 100], 1);
     double ms = (double)(r->us_end - r->us_begin) / 1e3;
     if (r->n_request)
         hy_log(HY_LOG_INFO, "serve: request",

@@ -250,6 +250,7 @@ static void check_access(hy_exchange *x)
     if (is_foreign_page(x)) {
         hy_x_error(x, 403, "cross_site", NULL, "a page of another site asked; the server was started without --cors");
     } else if (!known && !(x->route->flags & HY_ROUTE_OPEN)) {
+        atomic_fetch_add(&s->n_unauthorised, 1);
         hy_x_set_header(x, "WWW-Authenticate", "Bearer");
         hy_x_error(x, 401, "invalid_api_key", NULL,
                    key && key[0] ? "the API key is not one of this server's"
@@ -332,6 +333,7 @@ static bool enter(hy_exchange *x)
     if (!(x->route->flags & HY_ROUTE_GENERATES) || hy_auth_enter(x->s->auth, &x->tenant, hy_now_us(), &wait, &why))
         return true;
     char after[16];
+    atomic_fetch_add(&x->s->n_limited, 1);
     snprintf(after, sizeof after, "%.0f", wait < 1 ? 1 : wait + 0.999);
     hy_x_set_header(x, "Retry-After", after);
     hy_x_error(x, 429, "rate_limit_exceeded", NULL, "key %s is beyond its limit of %s; come again in %s s", x->tenant.name,

@@ -7,6 +7,7 @@
 
 #include "serve/auth.h"
 #include "serve/http.h"
+#include "serve/metrics.h"
 #include "serve/record.h"
 #include <microhttpd.h>
 #include <pthread.h>
@@ -97,10 +98,12 @@ struct hy_server {
     int listen_fd, epoll_fd, event_fd, signal_fd;
     char *tls_cert, *tls_key;
     hy_conn *conns;            /* loop's: newest first */
-    uint32_t n_conn;
+    _Atomic uint32_t n_conn;
     hy_auth *auth;
     uint64_t id_key;           /* random: request ids do not follow from the clock */
     _Atomic uint64_t n_id;
+    _Atomic uint64_t n_status[6], n_unauthorised, n_limited; /* answers */
+    _Atomic uint32_t n_busy;   /* workers at work */
 
     hy_workers *workers;
     _Atomic(hy_exchange *) wake; /* exchanges whose connection goes on */

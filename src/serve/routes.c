@@ -1,5 +1,6 @@
 /* The table of routes, and how a path finds its row. A new endpoint is a file and a row. */
 #include "serve/impl.h"
+#include "serve/page.h"
 #include "serve/rows.h"
 #include <string.h>
 
@@ -12,6 +13,10 @@ const hy_route hy_routes[] = {
     { "GET", "/v1/models/{id}", hy_route_model, 0, HY_ROUTE_INLINE, "one model" },
     { "GET", "/v1/requests/{id}", hy_route_request, 0, 0, "where a request's time went; the last 1024 are kept" },
     { "DELETE", "/v1/requests/{id}", hy_route_request_cancel, 0, HY_ROUTE_INLINE, "cancel a running request" },
+    { "GET", "/metrics", hy_route_metrics, 0, 0, "what the server counts, as Prometheus text" },
+    { "GET", "/stats", hy_route_stats, 0, 0, "the same as JSON" },
+    { "GET", "/", hy_route_page, 0, HY_ROUTE_INLINE | HY_ROUTE_OPEN | HY_ROUTE_LOADING, "the page: chat and live monitor" },
+    { "GET", "/assets/{name}", hy_route_asset, 0, HY_ROUTE_INLINE | HY_ROUTE_OPEN | HY_ROUTE_LOADING, "the page's files" },
     { NULL, NULL, NULL, 0, 0, NULL },
 };
 

@@ -55,6 +55,18 @@ static void name_model(hy_server *s)
     if (stat(path, &st) == 0) s->created = (int64_t)st.st_mtime;
 }
 
+void hy_server_counts(const hy_server *s, hy_http_counts *h)
+{
+    for (int i = 0; i < 6; i++) h->n_request[i] = atomic_load(&s->n_status[i]);
+    h->n_unauthorised = atomic_load(&s->n_unauthorised);
+    h->n_limited = atomic_load(&s->n_limited);
+    h->n_connection = atomic_load(&s->n_conn);
+    h->n_worker_busy = atomic_load(&s->n_busy);
+    pthread_mutex_lock((pthread_mutex_t *)&s->lock);
+    h->n_exchange = s->n_live;
+    pthread_mutex_unlock((pthread_mutex_t *)&s->lock);
+}
+
 /* ---- loading ----------------------------------------------------------------------------------- */
 
 static void wake_loop(hy_server *s)

@@ -61,7 +61,9 @@ static void run(hy_workers *w, hy_exchange *x)
 {
     hy_exchange *held = x;
     atomic_fetch_add(&held->refs, 1); /* hy_x_run may drop the workers' own */
+    atomic_fetch_add(&x->s->n_busy, 1);
     hy_x_run(x);
+    atomic_fetch_sub(&held->s->n_busy, 1);
     int one = 1;
     if (!atomic_compare_exchange_strong(&held->turn, &one, 0)) {
         atomic_store(&held->turn, 1);
