@@ -112,6 +112,17 @@ HY_API hy_status hy_tool_pull(const char *source, const char *out, const char *s
  * fresh: measured again. Topology, quota, kernels chosen; bandwidths, operations, barrier. */
 HY_API hy_status hy_tool_cpu(bool fresh, bool json, hy_progress_fn *progress, void *ctx, char **text, hy_err *err);
 
+/* Where the time of a prompt and of decode steps goes: per operator time, bytes, operations and the share of
+ * the machine's measured limits; the bottleneck, and what to try with the speed to expect. */
+typedef struct hy_profile_params {
+    uint32_t n_prompt, n_gen;  /* tokens; 0: that phase is left out */
+    uint32_t depth, rows;      /* tokens in the cache before; sequences at once (0: 1) */
+    const char *trace;         /* file for a trace that ui.perfetto.dev opens, or NULL */
+    bool json;
+    hy_progress_fn *progress; void *progress_ctx;
+} hy_profile_params;
+HY_API hy_status hy_session_profile(hy_session *s, const hy_profile_params *p, char **text, hy_err *err);
+
 #ifdef __cplusplus
 }
 #endif

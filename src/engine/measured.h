@@ -27,4 +27,11 @@ hy_status hy_machine_probe(hy_probe *out, bool fresh, hy_progress_fn *progress, 
                            hy_err *err);
 json_t *hy_probe_json(const hy_probe *p); /* NULL when out of memory. Caller decrefs */
 
+/* ---- steps of a session that are only measured (session.c) -------------------------------------- */
+
+/* Empties the first `rows` sequences; checks that so many may run and that n_tok tokens fit. */
+hy_status hy_session_restart(hy_session *s, uint32_t rows, uint64_t n_tok, hy_err *err);
+/* `n` tokens more for each of `rows` sequences standing at pos0, in steps as large as they may be. */
+hy_status hy_session_rows(hy_session *s, uint32_t rows, uint32_t pos0, uint32_t n, bool logits, hy_err *err);
+
 #endif

@@ -1,5 +1,5 @@
 /* A model without the engine's thread: logits, perplexity, KL divergence, benchmarks. */
-#include "core.h"
+#include "measured.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,7 +317,7 @@ hy_status hy_session_kl(hy_session *base, hy_session *s, const hy_ppl_params *p,
 /* ---- benchmark --------------------------------------------------------------------------------- */
 
 /* `n` tokens more for each of `rows` sequences standing at pos0, in steps as large as they may be. */
-static hy_status run_rows(hy_session *s, uint32_t rows, uint32_t pos0, uint32_t n, bool logits, hy_err *err)
+hy_status hy_session_rows(hy_session *s, uint32_t rows, uint32_t pos0, uint32_t n, bool logits, hy_err *err)
 {
     hy_core *c = s->core;
     uint32_t each = HY_MAX(1u, c->n_step / rows);
@@ -340,20 +340,26 @@ static hy_status run_rows(hy_session *s, uint32_t rows, uint32_t pos0, uint32_t 
     return HY_OK;
 }
 
-hy_status hy_session_bench(hy_session *s, uint32_t n_prompt, uint32_t n_gen, uint32_t depth, uint32_t rows,
-                           uint64_t *ns, hy_err *err)
+hy_status hy_session_restart(hy_session *s, uint32_t rows, uint64_t n_tok, hy_err *err)
 {
     hy_core *c = s->core;
     if (rows < 1 || rows > c->n_seq || rows > c->n_out)
         return hy_fail(err, HY_E_ARG, "rows: %u is not in 1..%u", rows, HY_MIN(c->n_seq, c->n_out));
-    if ((uint64_t)depth + n_prompt + n_gen > c->n_ctx)
-        return hy_fail(err, HY_E_LIMIT, "depth %u and %u tokens are more than the context of %u", depth,
-                       n_prompt + n_gen, c->n_ctx);
+    if (n_tok > c->n_ctx)
+        return hy_fail(err, HY_E_LIMIT, "depth and tokens, %llu in all, are more than the context of %u",
+                       (unsigned long long)n_tok, c->n_ctx);
     for (uint32_t r = 0; r < c->n_seq; r++) hy_kv_truncate(c->kv, &s->table[r], 0);
-    HY_TRY(run_rows(s, rows, 0, depth, false, err));
+    return HY_OK;
+}
+
+hy_status hy_session_bench(hy_session *s, uint32_t n_prompt, uint32_t n_gen, uint32_t depth, uint32_t rows,
+                           uint64_t *ns, hy_err *err)
+{
+    HY_TRY(hy_session_restart(s, rows, (uint64_t)depth + n_prompt + n_gen, err));
+    HY_TRY(hy_session_rows(s, rows, 0, depth, false, err));
     uint64_t t0 = hy_now_ns();
-    if (n_prompt) HY_TRY(run_rows(s, rows, depth, n_prompt, true, err));
-    for (uint32_t i = 0; i < n_gen; i++) HY_TRY(run_rows(s, rows, depth + n_prompt + i, 1, true, err));
+    if (n_prompt) HY_TRY(hy_session_rows(s, rows, depth, n_prompt, true, err));
+    for (uint32_t i = 0; i < n_gen; i++) HY_TRY(hy_session_rows(s, rows, depth + n_prompt + i, 1, true, err));
     *ns = hy_now_ns() - t0;
     return HY_OK;
 }
