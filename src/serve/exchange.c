@@ -77,7 +77,7 @@ static void report(hy_exchange *x)
                r->usage.ttft_ms, hy_finish_name(r->finish), r->tenant[0] ? " key=" : "", r->tenant,
                r->client_gone ? " gone=1" : "");
     else
-        hy_log(r->route && x->route->flags & HY_ROUTE_INLINE ? HY_LOG_DEBUG : HY_LOG_INFO, "serve: request",
+        hy_log(x->route && x->route->flags & HY_ROUTE_INLINE ? HY_LOG_DEBUG : HY_LOG_INFO, "serve: request",
                "id=%s method=%s path=%s status=%d ms=%.1f%s%s", x->id, x->method, x->path ? x->path : "?", r->status, ms,
                r->tenant[0] ? " key=" : "", r->tenant);
     if (x->dispatched) {
