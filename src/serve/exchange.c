@@ -337,7 +337,7 @@ void hy_x_reply(hy_exchange *x, int status, const char *type, const void *data, 
 
 void hy_x_reply_json(hy_exchange *x, int status, json_t *take)
 {
-    char *text = take ? json_dumps(take, JSON_COMPACT) : NULL;
+    char *text = take ? json_dumps(take, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(take);
     static const char none[] = "{\"error\":{\"message\":\"out of memory\",\"type\":\"server_error\",\"param\":null,"
                                "\"code\":\"out_of_memory\"}}";

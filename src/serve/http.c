@@ -126,6 +126,8 @@ static void add_headers(hy_exchange *x, struct MHD_Response *r)
         { "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'" },
         { "X-Frame-Options", "DENY" },
     };
+    if (x->mode == HY_X_STREAM && !is_set(x, "X-Accel-Buffering"))
+        MHD_add_response_header(r, "X-Accel-Buffering", "no"); /* nginx would hold a stream back */
     if (x->type[0]) MHD_add_response_header(r, "Content-Type", x->type);
     MHD_add_response_header(r, "x-request-id", x->id);
     if (hy_x_anthropic(x)) MHD_add_response_header(r, "request-id", x->id);

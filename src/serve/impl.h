@@ -8,6 +8,7 @@
 #include "serve/auth.h"
 #include "serve/http.h"
 #include "serve/metrics.h"
+#include "serve/otlp.h"
 #include "serve/record.h"
 #include <microhttpd.h>
 #include <pthread.h>
@@ -112,6 +113,7 @@ struct hy_server {
     hy_exchange *live;
     uint32_t n_live;
     hy_records *records;
+    hy_otlp *otlp;             /* NULL: no traces */
 
     pthread_t loader;
     bool loading;              /* the loader must be joined */

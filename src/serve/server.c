@@ -256,6 +256,10 @@ static hy_status open_server(hy_server *s, const sigset_t *signals, hy_err *err)
         return hy_fail(err, HY_E_IO, "no random numbers: %s", strerror(errno));
     HY_TRY(hy_auth_open(&s->auth, s->o.api_keys, err));
     HY_TRY(hy_records_open(&s->records, err));
+    if (s->o.otlp_url) {
+        HY_TRY(hy_otlp_open(&s->otlp, s->o.otlp_url, s->model_id, err));
+        hy_records_listen(s->records, hy_otlp_add, s->otlp);
+    }
     HY_TRY(hy_listen(&s->o, &s->listen_fd, s->url, sizeof s->url, err));
     HY_TRY(hy_http_open(s, err));
     HY_TRY(open_loop(s, signals, err));
@@ -278,6 +282,7 @@ static void close_server(hy_server *s)
     if (s->epoll_fd >= 0) close(s->epoll_fd);
     if (s->event_fd >= 0) close(s->event_fd);
     if (s->signal_fd >= 0) close(s->signal_fd);
+    hy_otlp_close(s->otlp);
     hy_records_close(s->records);
     hy_auth_close(s->auth);
     pthread_mutex_destroy(&s->lock);

@@ -14,7 +14,7 @@ void hy_x_sse(hy_exchange *x, const char *event, json_t *take)
     hy_buf b = { 0 };
     if (event) hy_buf_printf(&b, "event: %s\n", event);
     hy_buf_str(&b, "data: ");
-    bool whole = take && json_dump_callback(take, put, &b, JSON_COMPACT | JSON_ENCODE_ANY) == 0;
+    bool whole = take && json_dump_callback(take, put, &b, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) == 0;
     json_decref(take);
     hy_buf_str(&b, "\n\n");
     if (whole && !b.failed) {
