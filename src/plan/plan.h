@@ -52,6 +52,9 @@ hy_status hy_model_describe(hy_model **out, const hy_file *f, hy_err *err);
  * go. The file may be closed afterwards. */
 hy_status hy_model_load(hy_model **out, const hy_file *f, const hy_load_opts *o, hy_err *err);
 void hy_model_free(hy_model *m);                   /* accepts NULL */
+/* The one large region of the weights, for whoever asks how much of it is in memory. */
+typedef struct hy_region { const void *p; uint64_t n_bytes; } hy_region;
+hy_region hy_model_region(const hy_model *m);
 
 /* KV groups by window (layers' order kept); fills group[] (n_page = 0) and for each layer its group and
  * index in it. Returns the number of groups, 0 when more than HY_KV_GROUPS_MAX. */
@@ -75,6 +78,7 @@ typedef struct hy_plan hy_plan;
 hy_status hy_plan_compile(hy_plan **out, const hy_model *m, const hy_plan_opts *o, hy_err *err);
 void hy_plan_free(hy_plan *p);                     /* accepts NULL */
 uint64_t hy_plan_bytes(const hy_plan *p);          /* slots and tables */
+hy_region hy_plan_region(const hy_plan *p);        /* of these, the one large region */
 
 /* One sequence's share of a step: tokens [tok_first, tok_first + n_tok) of the batch at positions
  * pos0 ... of that sequence. */

@@ -85,3 +85,8 @@ const float *hy_plan_hidden(const hy_plan *p, uint32_t i_out)
     const hy_slot_mem *y = p->local_on[HY_S_Y] ? &p->scratch[0].slot[HY_S_Y] : &p->slot[HY_S_Y];
     return y->f + i_out * y->stride;
 }
+
+hy_region hy_plan_region(const hy_plan *p)
+{
+    return (hy_region){ p->mem, p->mem_bytes };
+}

@@ -340,3 +340,8 @@ void hy_model_free(hy_model *m)
     hy_arena_free(m->arena);
     hy_free(m);
 }
+
+hy_region hy_model_region(const hy_model *m)
+{
+    return m->mem ? (hy_region){ m->mem->data, m->mem->bytes } : (hy_region){ NULL, 0 };
+}
