@@ -41,24 +41,36 @@ void hy_panel_row(const hy_panels *w, uint64_t i_row, float *dst);
 
 /* ---- int8 activations ------------------------------------------------------------------------- */
 
-/* Rows of k codes; a group of 32 has a scale d = max|x| / 127 (F32) and two sums of 16 codes each. */
+/* Rows of k codes; 16 of them share a scale d = max|x| / 127. What products need of their sums is made
+ * once, here (docs/decisions/003). */
 typedef struct hy_act8 {
     int8_t *q;                 /* [n_tok, k] */
-    float *d;                  /* [n_tok, k / 32] */
-    int16_t *sum;              /* [n_tok, k / 16] */
+    float *d;                  /* [n_tok, k / 16] */
+    float *s;                  /* [n_tok, k / 32]: fmaf(sum1, d1, sum0 * d0), the sum of 32 values */
+    int32_t *b;                /* [n_tok, k / 16]: -128 times the sum of 16 codes */
     uint64_t k;
 } hy_act8;
+/* The same from row `row`, column `col` (a multiple of 32) on. */
+HY_INLINE hy_act8 hy_act8_at(const hy_act8 *x, uint64_t row, uint64_t col)
+{
+    uint64_t at = row * x->k + col;
+    return (hy_act8){ x->q + at, x->d + at / 16, x->s + at / 32, x->b + at / 16, x->k };
+}
 
 /* ---- matmul ----------------------------------------------------------------------------------- */
 
 /* y[t][r] = sum_k w[r][k] * x[t][k] (+ bias[r]) (+ add[t][r]) for panels [first, last), t < n_tok.
- * With int8 activations, per group of 32 in ascending order, acc starting at 0:
- *     acc = fmaf((float)idot, ws * xd, acc)             ws = weight scale in F32 (K-quants: d * sc,
- *                                                       Q6_K & co: d, with sc inside the exact idot)
- *     acc = fmaf((float)isum, wm * xd, acc)             for types with a minimum (wm = m, or
- *                                                       -(dmin * m); isum exact, groups of 16 in one)
- * idot, isum exact in int32. With F32 activations: acc = fmaf(w[r][k], x[k], acc), k ascending,
- * w the dequantised weight. Bias, then add, are plain additions at the end. */
+ * With int8 activations, per group of 32 in ascending order, acc starting at 0, h the group's halves:
+ *     idot_h = sum of code * q over 16, exact in int32
+ *     t = fmaf((float)idot_1, xd_1, (float)idot_0 * xd_0)
+ *     acc = fmaf(t, ws, acc)                    ws = weight scale in F32 (K-quants: d * sc)
+ *     acc = fmaf(xs, wm, acc)                   types with a minimum (wm = m, or -(dmin * m)), and Q4_0
+ *                                               and Q5_0, whose codes are unsigned here: wm = -off * d
+ * Types with a scale for every 16 (Q2_K, Q3_K, Q6_K), h = 0 then 1:
+ *     acc = fmaf((float)idot_h * xd_h, ws_h, acc)           ws_h = d * sc_h
+ *     acc = fmaf((float)isum_h * xd_h, wm_h, acc)           Q2_K: wm_h = -(dmin * m_h)
+ * With F32 activations: acc = fmaf(w[r][k], x[k], acc), k ascending, w the dequantised weight. Bias,
+ * then add, are plain additions at the end. */
 typedef struct hy_mm {
     const hy_panels *w;
     uint64_t panel_first, panel_last;
@@ -136,8 +148,8 @@ typedef struct hy_kernels {
     uint32_t panel;            /* P */
     hy_mm_fn *mm_q8[HY_Q_COUNT];   /* int8 activations; NULL for float types */
     hy_mm_fn *mm_f32[HY_Q_COUNT];  /* F32 activations; all types */
-    /* quantise one row of k floats (k % 32 == 0); round to nearest even; d = 0 for a zero group */
-    void (*act8)(const float *x, uint64_t k, int8_t *q, float *d, int16_t *sum);
+    /* quantise k floats (k % 32 == 0) to where `to` points; round to nearest even; 16 zeros: d = 0 */
+    void (*act8)(const float *x, uint64_t k, hy_act8 to);
     /* y = x / sqrt(mean(x^2) + eps) * w; w may be NULL (ones); y may be x */
     void (*rmsnorm)(const float *x, const float *w, float *y, uint64_t n, float eps);
     /* y = (x - mean) / sqrt(var + eps) * w + b; b may be NULL */

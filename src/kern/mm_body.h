@@ -5,22 +5,19 @@
  *   MM_FEW        up to so many tokens decode again for every four, from L1 or L2; 0: none do
  *   MM_TILE       tokens a register tile; MM_TILE_F the same for F32 activations (times MM_NP panels)
  *   VI, VF        P 32-bit lanes of integers (or 4 * P bytes), of floats
- *   v_load v_store v_and v_or v_sll v_srl (any lane of 16 or 32 bits: results are masked) v_set8
+ *   v_load v_and v_or v_sll v_srl (any lane of 16 or 32 bits: results are masked) v_set8
  *   v_set16       both halves of every 32-bit lane
  *   v_lookup      16-entry table of int8, for every byte (codes 0..15)
  *   v_pairs_i8 v_pairs_u8   2 * P bytes, each widened to 16 bits: a lane is a pair
- *   v_mul16 v_shr16         16-bit lanes
- *   v_half        pair, h -> the form of a sub-scale that v_dot wants
+ *   v_shr16       16-bit lanes
  *   v_byte_i32    byte j of every lane as an int32, signed or not; v_sub32
  *   v_lo16 v_hi16 the halves of a pair as int32 (sign-extended)
- *   v_half_i32    what v_half made, as int32
+ *   v_bcast32     an int32 from memory to every lane; v_sra32
  *   f_load f_store f_zero f_set f_f16 f_bf16 f_u8 f_i8 f_e8m0 (from P values in memory) f_i32 f_mul
  *   f_add f_neg f_fma
- *   v_sums        int16 pair (sum of codes 0..15, of 16..31) from memory, to every lane
- *   v_pair_dot    sum of the two products of 16-bit halves, per lane
- *   v_dot(t, dec, q, bias)  bias + the integer dot of 32 codes, given v_offset's form of the codes
+ *   v_dot(t, c, q, bias)  bias + the integer dot of 16 codes (four vectors)
  *   mm_offset(t)  what is still to be taken off the codes that decode_codes leaves (v_fix_signed:
- *                 signed bytes into the form that v_dot wants)
+ *                 signed bytes into the form that v_dot wants); mm_signed: these are signed bytes
  */
 #include "kern/fill.h"
 #include "kern/panel.h"
@@ -34,9 +31,7 @@
 /* A group of a panel, decoded. */
 typedef struct dec {
     VI c[8];
-    VF ws, wm;
-    VI mn;                     /* pairs: mins, or minus the offset (times the sub-scale) */
-    VI s0, s1;                 /* sub-scales of the halves */
+    VF ws[2], wm[2];           /* of each half where types have sub-scales for them, else [0] */
 } dec;
 
 /* ---- decoding -------------------------------------------------------------------------------- */
@@ -89,28 +84,25 @@ HY_INLINE void unit_scales(hy_qtype t, const uint8_t *src, VF *d, VF *m)
 /* Scales of group i of a unit whose floats are d, m. */
 HY_INLINE void group_scales(hy_qtype t, const uint8_t *src, uint32_t i, VF d, VF m, dec *o)
 {
-    o->ws = d;
-    o->wm = m;
-    o->mn = hy_pf_has_min(t) ? v_set16(1) : v_set16(-mm_offset(t));
+    o->ws[0] = d;
+    if (hy_pf_by_sum(t)) o->wm[0] = hy_pf_has_min(t) ? m : f_mul(d, f_i32(v_set32(-mm_offset(t))));
     src += hy_pf_has_min(t) ? 4 * MM_P : 2 * MM_P;
     if (t == HY_Q_Q4_K || t == HY_Q_Q5_K) {
-        o->ws = f_mul(d, f_u8(src + 2 * i * MM_P));
-        o->wm = f_neg(f_mul(m, f_u8(src + (2 * i + 1) * MM_P)));
+        o->ws[0] = f_mul(d, f_u8(src + 2 * i * MM_P));
+        o->wm[0] = f_neg(f_mul(m, f_u8(src + (2 * i + 1) * MM_P)));
     } else if (t == HY_Q_IQ4_XS) {
-        o->ws = f_mul(d, f_i8(src + i * MM_P));
+        o->ws[0] = f_mul(d, f_i8(src + i * MM_P));
+    } else if (t == HY_Q_Q2_K) {
+        VI both = v_pairs_u8(src + 2 * i * MM_P);
+        VI sc = v_and(both, v_set16(15)), mn = v_shr16(both, 4);
+        o->ws[0] = f_mul(d, f_i32(v_lo16(sc)));
+        o->ws[1] = f_mul(d, f_i32(v_hi16(sc)));
+        o->wm[0] = f_neg(f_mul(m, f_i32(v_lo16(mn))));
+        o->wm[1] = f_neg(f_mul(m, f_i32(v_hi16(mn))));
     } else if (hy_pf_halves(t)) {
-        VI pair;
-        if (t == HY_Q_Q2_K) {
-            VI both = v_pairs_u8(src + 2 * i * MM_P);
-            pair = v_and(both, v_set16(15));
-            o->mn = v_shr16(both, 4);
-            o->wm = f_neg(m);
-        } else {
-            pair = v_pairs_i8(src + 2 * i * MM_P);
-            o->mn = v_mul16(pair, v_set16(-mm_offset(t)));
-        }
-        o->s0 = v_half(pair, 0);
-        o->s1 = v_half(pair, 1);
+        VI sc = v_pairs_i8(src + 2 * i * MM_P);
+        o->ws[0] = f_mul(d, f_i32(v_lo16(sc)));
+        o->ws[1] = f_mul(d, f_i32(v_hi16(sc)));
     }
 }
 
@@ -146,27 +138,45 @@ HY_INLINE void next_group(hy_qtype t, cursor *at, dec *o)
 
 typedef struct x_tok {
     const int8_t *q;
-    const int16_t *sum;
-    const float *d;
+    const float *d, *s;
+    const int32_t *b;
 } x_tok;
 
 HY_INLINE x_tok x_at(const hy_mm *m, uint32_t t)
 {
-    size_t row = m->x_row ? m->x_row[t] : t;
-    uint64_t k = m->x8.k;
-    return (x_tok){m->x8.q + row * k, m->x8.sum + row * (k / 16), m->x8.d + row * (k / HY_GROUP)};
+    hy_act8 x = hy_act8_at(&m->x8, m->x_row ? m->x_row[t] : t, 0);
+    return (x_tok){x.q, x.d, x.s, x.b};
+}
+
+/* The integer dot of half h; b: -128 times the sums of the activations. */
+HY_INLINE VF half_dot(hy_qtype t, const dec *w, int h, const int8_t *q, const int32_t *b)
+{
+    VI bias = v_zero();
+    if (mm_offset(t) && !hy_pf_by_sum(t)) {
+        bias = v_bcast32(b + h);
+        if (mm_offset(t) != 128) bias = v_sra32(bias, __builtin_ctz(128u / (unsigned)mm_offset(t)));
+    }
+    return f_i32(v_dot(t, w->c + 4 * h, q + 16 * h, bias));
 }
 
 /* One group for one token. */
 HY_INLINE VF step(hy_qtype t, const dec *w, const x_tok *x, uint64_t g, VF acc)
 {
-    VF xd = f_set(x->d + g);
-    if (!hy_pf_has_min(t)) {
-        VI bias = mm_offset(t) ? v_pair_dot(v_sums(x->sum + 2 * g), w->mn) : v_zero();
-        return f_fma(f_i32(v_dot(t, w, x->q + g * HY_GROUP, bias)), f_mul(w->ws, xd), acc);
+    const int8_t *q = x->q + g * HY_GROUP;
+    const float *d = x->d + 2 * g;
+    const int32_t *b = x->b + 2 * g;
+    if (!hy_pf_halves(t)) {
+        VF sum = f_mul(half_dot(t, w, 0, q, b), f_set(d));
+        acc = f_fma(f_fma(half_dot(t, w, 1, q, b), f_set(d + 1), sum), w->ws[0], acc);
+        return hy_pf_by_sum(t) ? f_fma(f_set(x->s + g), w->wm[0], acc) : acc;
     }
-    acc = f_fma(f_i32(v_dot(t, w, x->q + g * HY_GROUP, v_zero())), f_mul(w->ws, xd), acc);
-    return f_fma(f_i32(v_pair_dot(v_sums(x->sum + 2 * g), w->mn)), f_mul(w->wm, xd), acc);
+    UNROLL for (int h = 0; h < 2; h++) {
+        acc = f_fma(f_mul(half_dot(t, w, h, q, b), f_set(d + h)), w->ws[h], acc);
+        if (!hy_pf_has_min(t)) continue;
+        VF minus_sum = f_mul(f_i32(v_sra32(v_bcast32(b + h), 7)), f_set(d + h));
+        acc = f_fma(f_neg(minus_sum), w->wm[h], acc);
+    }
+    return acc;
 }
 
 /* bias, add, and out. `acc`: panel i, token t. */
@@ -302,11 +312,8 @@ HY_INLINE void mm_q8(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *ru
 HY_INLINE void dequant(hy_qtype t, const dec *w, float *dst)
 {
     UNROLL for (int h = 0; h < 2; h++) {
-        VF d = w->ws, mn = w->wm;
-        if (hy_pf_halves(t)) {
-            d = f_mul(d, f_i32(v_half_i32(h ? w->s1 : w->s0)));
-            if (hy_pf_has_min(t)) mn = f_mul(mn, f_i32(h ? v_hi16(w->mn) : v_lo16(w->mn)));
-        }
+        VF d = w->ws[hy_pf_halves(t) ? h : 0], mn = f_zero();
+        if (hy_pf_has_min(t)) mn = w->wm[hy_pf_halves(t) ? h : 0];
         UNROLL for (int c = 4 * h; c < 4 * h + 4; c++) {
             UNROLL for (int j = 0; j < 4; j++) {
                 VI v = v_byte_i32(w->c[c], j, mm_offset(t) == 0 && mm_signed(t));

@@ -62,7 +62,7 @@ HY_INLINE bool hy_pf_has_min(hy_qtype t)
 {
     return t == HY_Q_Q4_1 || t == HY_Q_Q5_1 || t == HY_Q_Q4_K || t == HY_Q_Q5_K || t == HY_Q_Q2_K;
 }
-/* Sub-scales of 16 weights, which go into the integer dot. */
+/* Sub-scales of 16 weights. */
 HY_INLINE bool hy_pf_halves(hy_qtype t)
 {
     return t == HY_Q_Q2_K || t == HY_Q_Q3_K || t == HY_Q_Q6_K;
@@ -78,6 +78,12 @@ HY_INLINE int hy_pf_offset(hy_qtype t)
     default: return 0;
     }
 }
+/* Integer dots take codes as they are, from 0 up, and the rest of the weight (a minimum, or minus the
+ * offset times the scale) goes by the activations' sum. */
+HY_INLINE bool hy_pf_by_sum(hy_qtype t)
+{
+    return !hy_pf_halves(t) && (hy_pf_has_min(t) || hy_pf_offset(t));
+}
 /* Offset of the code part in a panel. */
 HY_INLINE uint64_t hy_pf_codes_at(hy_qtype t, uint32_t p, uint64_t k)
 {
@@ -89,10 +95,7 @@ HY_INLINE const uint8_t *hy_panel_at(const hy_panels *w, uint64_t i_panel)
     return w->data + i_panel * w->panel_bytes;
 }
 
-/* One row's group of 32, in the terms of hy_mm's comment:
- *   idot = sc[0] * sum(code[0..15] * q) + sc[1] * sum(code[16..31] * q)
- *   isum = mn[0] * sum16[0] + mn[1] * sum16[1]
- *   weight i = ws * sc[i / 16] * code[i] + wm * mn[i / 16] */
+/* One row's group of 32: weight i = ws * sc[i / 16] * code[i] + wm * mn[i / 16]. */
 typedef struct hy_group {
     int8_t code[HY_GROUP];
     int32_t sc[2], mn[2];

@@ -91,12 +91,12 @@ static bool check_reductions(selftest *t)
         if (!same(t, "rope", y0, y1, sizeof(y0))) return false;
     }
     int8_t q0[64], q1[64];
-    float d0[2], d1[2];
-    int16_t m0[4], m1[4];
-    t->ref.act8(x, 64, q0, d0, m0);
-    t->k->act8(x, 64, q1, d1, m1);
+    float d0[6], d1[6];
+    int32_t b0[4], b1[4];
+    t->ref.act8(x, 64, (hy_act8){q0, d0, d0 + 4, b0, 64});
+    t->k->act8(x, 64, (hy_act8){q1, d1, d1 + 4, b1, 64});
     return same(t, "act8", q0, q1, sizeof(q0)) && same(t, "act8", d0, d1, sizeof(d0)) &&
-           same(t, "act8", m0, m1, sizeof(m0));
+           same(t, "act8", b0, b1, sizeof(b0));
 }
 
 typedef struct att_bufs {
@@ -162,8 +162,8 @@ typedef struct mm_bufs {
     uint8_t row[16][MM_K * 4];
     float x[N_TOK * MM_K], w[MM_K], y0[N_TOK * 32], y1[N_TOK * 32];
     int8_t q[N_TOK * MM_K];
-    float d[N_TOK * MM_K / 32];
-    int16_t sum[N_TOK * MM_K / 16];
+    float d[N_TOK * MM_K / 16], s[N_TOK * MM_K / 32];
+    int32_t b[N_TOK * MM_K / 16];
 } mm_bufs;
 
 static bool check_mm(selftest *t, mm_bufs *b, hy_qtype type)
@@ -187,9 +187,9 @@ static bool check_mm(selftest *t, mm_bufs *b, hy_qtype type)
     }
     w.data = data;
     noise(t, b->x, N_TOK * MM_K, 2);
+    hy_act8 x8 = {b->q, b->d, b->s, b->b, MM_K};
     for (uint64_t i = 0; i < N_TOK; i++)
-        t->ref.act8(b->x + i * MM_K, MM_K, b->q + i * MM_K, b->d + i * MM_K / 32,
-                    b->sum + i * MM_K / 16);
+        t->ref.act8(b->x + i * MM_K, MM_K, hy_act8_at(&x8, i, 0));
     bool ok = true;
     for (uint32_t n = 1; ok && n <= N_TOK; n++) {
         hy_mm m = {.w = &w,
@@ -197,7 +197,7 @@ static bool check_mm(selftest *t, mm_bufs *b, hy_qtype type)
                    .n_tok = n,
                    .x = b->x,
                    .x_stride = MM_K,
-                   .x8 = {b->q, b->d, b->sum, MM_K},
+                   .x8 = x8,
                    .y_stride = n_row};
         for (int int8 = 0; ok && int8 < 2; int8++) {
             hy_mm_fn *f0 = int8 ? t->ref.mm_q8[type] : t->ref.mm_f32[type];

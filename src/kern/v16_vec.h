@@ -9,23 +9,29 @@
 
 #define ACT8_TINY 0x1p-100f /* as in scalar/vec.c */
 
-static void act8(const float *x, uint64_t k, int8_t *q, float *d, int16_t *sum)
+HY_INLINE int act8_half(const float *x, int8_t *q, float *d)
 {
-    for (uint64_t g = 0; g < k / 32; g++, x += 32, q += 32, sum += 2) {
-        v16 a = v_load(x), b = v_load(x + 16);
-        uint32_t top = v_top_bits(a, b);
-        float amax = hy_bits_f32(top);
-        bool finite = top < 0x7f800000u;
-        if (!finite || amax < ACT8_TINY) {
-            memset(q, 0, 32);
-            sum[0] = sum[1] = 0;
-            d[g] = finite ? 0.0f : hy_bits_f32(0x7fc00000u);
-            continue;
-        }
-        v16 inv = v_set1(127.0f / amax), magic = v_set1(HY_EXP_MAGIC);
-        sum[0] = (int16_t)v_store_i8(q, v_sub(v_add(v_mul(a, inv), magic), magic));
-        sum[1] = (int16_t)v_store_i8(q + 16, v_sub(v_add(v_mul(b, inv), magic), magic));
-        d[g] = amax / 127.0f;
+    v16 a = v_load(x);
+    uint32_t top = v_top_bits(a);
+    float amax = hy_bits_f32(top);
+    bool finite = top < 0x7f800000u;
+    if (!finite || amax < ACT8_TINY) {
+        memset(q, 0, 16);
+        *d = finite ? 0.0f : hy_bits_f32(0x7fc00000u);
+        return 0;
+    }
+    v16 inv = v_set1(127.0f / amax), magic = v_set1(HY_EXP_MAGIC);
+    *d = amax / 127.0f;
+    return v_store_i8(q, v_sub(v_add(v_mul(a, inv), magic), magic));
+}
+
+static void act8(const float *x, uint64_t k, hy_act8 to)
+{
+    for (uint64_t g = 0; g < k / 32; g++, x += 32, to.q += 32, to.d += 2, to.b += 2) {
+        int s0 = act8_half(x, to.q, to.d), s1 = act8_half(x + 16, to.q + 16, to.d + 1);
+        to.b[0] = -128 * s0;
+        to.b[1] = -128 * s1;
+        to.s[g] = fmaf((float)s1, to.d[1], (float)s0 * to.d[0]);
     }
 }
 

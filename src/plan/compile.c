@@ -101,7 +101,7 @@ static void count_bytes(const hy_plan *p, hy_instr *in)
         if (g->present) in->w_bytes += g->panels[0].n_panel * g->panels[0].panel_bytes;
     }
     if (in->op == HY_OP_MOE_UP || in->op == HY_OP_MOE_DOWN) in->w_bytes *= hp->n_expert_used;
-    if (in->q8) in->a_bytes = 4ull * in->n + in->k + in->k / 4;
+    if (in->q8) in->a_bytes = 4ull * in->n + in->k + in->k / 16 * 10;
 }
 
 static hy_status make_prim(hy_plan *p, hy_instr *in, const hy_recipe *r, int32_t i_layer, hy_err *err)
@@ -227,9 +227,10 @@ static void carve_slot(hy_slot_mem *m, carver *c, uint64_t rows, uint64_t len, b
     m->stride = HY_ROUND_UP(len, 16);
     m->f = carve(c, rows, m->stride * sizeof(float));
     if (!q8) return;
-    m->q = carve(c, rows, len);
-    m->d = carve(c, rows, len / 32 * sizeof(float));
-    m->sum = carve(c, rows, len / 16 * sizeof(int16_t));
+    m->x8.q = carve(c, rows, len);
+    m->x8.d = carve(c, rows, len / 16 * sizeof(float));
+    m->x8.s = carve(c, rows, len / 32 * sizeof(float));
+    m->x8.b = carve(c, rows, len / 16 * sizeof(int32_t));
 }
 
 static void carve_slots(hy_plan *p, carver *c)
@@ -269,7 +270,9 @@ static void carve_attention(hy_plan *p, carver *c)
     uint32_t d_k = p->m->hp.d_k, d_v = p->m->hp.d_v, n_q = p->att_block * p->head_per_kv;
     for (uint32_t g = 0; g < p->n_group; g++) {
         p->att[g].item = carve(c, p->o.n_tok_max, sizeof(hy_att_item));
+        p->att[g].chunk = carve(c, p->o.n_tok_max, sizeof(hy_att_chunk));
         p->att[g].unit = carve(c, p->att_cap, sizeof(hy_att_unit));
+        p->att[g].tok = carve(c, p->o.n_tok_max, sizeof(uint32_t));
     }
     p->att_m = carve(c, p->res_cap, sizeof(float));
     p->att_l = carve(c, p->res_cap, sizeof(float));
@@ -328,7 +331,10 @@ static hy_status init_kv(hy_plan *p, hy_err *err)
                        HY_KV_GROUPS_MAX);
     p->k_bytes = hy_kv_k_bytes(p->o.kv_type, hp->d_k);
     p->v_bytes = hy_kv_v_bytes(p->o.kv_type, hp->d_v);
-    for (uint32_t g = 0; g < p->n_group; g++) p->group_window[g] = group[g].window;
+    for (uint32_t g = 0; g < p->n_group; g++) {
+        p->group_window[g] = group[g].window;
+        p->group_layers[g] = group[g].n_layer;
+    }
     for (uint32_t l = 0; l < hp->n_layer; l++) {
         const hy_layer_params *lp = &hp->layer[l];
         if (lp->n_kv_head == 0 || lp->n_head % lp->n_kv_head)

@@ -47,9 +47,7 @@ typedef struct hy_entry {
 typedef struct hy_slot_mem {
     float *f;                  /* [rows][stride] */
     size_t stride;
-    int8_t *q;                 /* int8 form, rows of k: [rows][k], [rows][k/32], [rows][k/16] */
-    float *d;
-    int16_t *sum;
+    hy_act8 x8;                /* int8 form, but for k: that is the reader's row length */
 } hy_slot_mem;
 
 /* One rope's frequencies; long factors make a second set. */
@@ -67,16 +65,25 @@ typedef struct hy_att_item {
     const hy_page_table *table;
     uint32_t tok, n_tok, pos0; /* first token in the batch, its position */
     uint32_t tile_first, tile_last;
-    uint64_t res;              /* first of its tiles' results when tiles are split */
+    uint32_t off;              /* its first token in the chunk */
 } hy_att_item;
-typedef struct hy_att_unit {   /* one worker's share of an item, for one KV head */
-    uint32_t item, tile_first, tile_last;
+typedef struct hy_att_chunk {  /* items whose tiles are read together where they are the same */
+    uint32_t item, n_item;
+    uint32_t tok, n_tok;       /* of hy_att_work.tok; at most att_block */
+    uint32_t tile_first, tile_last;
+    uint64_t res;              /* first of its tiles' results when tiles are split */
+} hy_att_chunk;
+typedef struct hy_att_unit {   /* one worker's share of a chunk, for one KV head */
+    uint32_t chunk, tile_first, tile_last;
 } hy_att_unit;
 typedef struct hy_att_work {   /* of one KV group */
     hy_att_item *item;
+    hy_att_chunk *chunk;
     hy_att_unit *unit;
-    uint32_t n_item, n_unit;
+    uint32_t *tok;             /* the batch's tokens in the order of chunks */
+    uint32_t n_item, n_chunk, n_unit;
     bool split;                /* units store tiles' results, folded after a barrier */
+    uint64_t saved;            /* tiles that are not read again */
 } hy_att_work;
 
 #define HY_LOCAL_ROWS 2        /* up to so many rows every worker norms for itself */
@@ -113,7 +120,7 @@ struct hy_plan {
     bool local_ok[HY_S_COUNT];          /* written by norms alone, read by matmuls alone */
     hy_rope_table rope[2];
     uint32_t n_group;
-    uint32_t group_window[HY_KV_GROUPS_MAX];
+    uint32_t group_window[HY_KV_GROUPS_MAX], group_layers[HY_KV_GROUPS_MAX];
     uint8_t *layer_group;
     uint64_t *layer_off;                /* byte offset of the layer in a page of its group */
     uint64_t k_bytes, v_bytes;
@@ -123,6 +130,7 @@ struct hy_plan {
     uint32_t att_cap;                   /* items, units */
     float *att_m, *att_l, *att_o;       /* tiles' results */
     uint64_t res_cap;
+    uint64_t cascade_saved;
     hy_moe moe;
     hy_scratch *scratch;                /* [n_thread_max] */
     atomic_uint *counter;               /* [n_entry * 2]: next item of a shared list */
@@ -150,7 +158,12 @@ uint32_t hy_plan_fuse(const hy_plan *p, bool fuse, hy_entry *out); /* out: [n_pr
 /* step.c */
 hy_status hy_plan_check_batch(const hy_plan *p, uint32_t n_thread, const hy_kv *kv, const hy_batch *b,
                               const float *logits, hy_err *err);
+/* att_work.c */
 void hy_plan_att_work(hy_plan *p, uint32_t n_thread);
+/* Items from `first` (which reads the tile) on that are one kernel call: the index after the last. Items between
+ * that do not read the tile see no key of it. n_read: items that do. */
+uint32_t hy_att_run_end(const hy_att_item *item, uint32_t n_item, uint32_t first, uint32_t g, uint32_t tile,
+                        uint32_t *n_read);
 /* tap.c */
 void hy_tap_entry(const hy_plan *p, const hy_entry *e, const hy_worker *w);
 /* rope.c */

@@ -22,8 +22,9 @@ static void call(const hy_plan *p, const hy_instr *in, const hy_instr *add, uint
         .bias = in->w->bias,
     };
     if (in->q8) {
-        uint64_t at = t0 * w->k;
-        m.x8 = (hy_act8){ a->q + at, a->d + at / 32, a->sum + at / 16, w->k };
+        m.x8 = a->x8;
+        m.x8.k = w->k;
+        m.x8 = hy_act8_at(&m.x8, t0, 0);
     } else {
         m.x = a->f + t0 * a->stride;
         m.x_stride = a->stride;

@@ -145,7 +145,8 @@ static void expert_mm(const hy_plan *p, const hy_instr *in, const hy_weight *wt,
     };
     bool q8 = in->q8 && p->k->mm_q8[w->type];
     if (q8) {
-        m.x8 = (hy_act8){ a->q, a->d, a->sum, w->k };
+        m.x8 = a->x8;
+        m.x8.k = w->k;
     } else {
         m.x = a->f;
         m.x_stride = a->stride;

@@ -37,8 +37,9 @@ static void norm(const hy_plan *p, const hy_instr *in, uint32_t row, const hy_wo
 static void quant(const hy_plan *p, const hy_slot_mem *m, uint64_t row, uint64_t k, uint64_t c0,
                   uint64_t c1)
 {
-    p->k->act8(row_at(m, row) + c0, c1 - c0, m->q + row * k + c0, m->d + (row * k + c0) / 32,
-               m->sum + (row * k + c0) / 16);
+    hy_act8 x = m->x8;
+    x.k = k;
+    p->k->act8(row_at(m, row) + c0, c1 - c0, hy_act8_at(&x, row, c0));
 }
 
 /* out = a * sigmoid(b[0]) */

@@ -149,7 +149,7 @@ typedef struct acts {
     float *x;                  /* [n, stride] */
     size_t stride;
     uint64_t n, k;
-    uint8_t *mem[3];
+    uint8_t *mem[4];
 } acts;
 
 /* Rows that start anywhere: nothing here is aligned but to its own type. */
@@ -158,31 +158,35 @@ static void make_acts(acts *o, mode md, uint64_t n, uint64_t k)
     uint64_t kg = HY_ROUND_UP(k, 32);
     o->n = n, o->k = k, o->stride = k + 3;
     o->mem[0] = must(hy_alloc(n * kg + 1));
-    o->mem[1] = must(hy_alloc(n * kg / 32 * 8 + 8));
+    o->mem[1] = must(hy_alloc_array(n * kg / 16 + 1, sizeof(float)));
+    o->mem[2] = must(hy_alloc_array(n * kg / 32 + 1, sizeof(float)));
+    o->mem[3] = must(hy_alloc_array(n * kg / 16 + 1, sizeof(int32_t)));
     o->x = must(hy_alloc_array(n * o->stride, sizeof(float)));
-    o->a8 = (hy_act8){.q = (int8_t *)o->mem[0] + 1, .d = (float *)(void *)o->mem[1] + 1, .k = kg};
-    o->mem[2] = must(hy_alloc(n * kg / 16 * 2 + 2));
-    o->a8.sum = (int16_t *)(void *)o->mem[2] + 1;
+    o->a8 = (hy_act8){.q = (int8_t *)o->mem[0] + 1, .d = (float *)(void *)o->mem[1] + 1,
+                      .s = (float *)(void *)o->mem[2] + 1, .b = (int32_t *)(void *)o->mem[3] + 1,
+                      .k = kg};
     for (uint64_t i = 0; i < n * kg; i++) {
         int q = (int)below(255) - 127;
         if (md == CODES_HIGH || md == CODES_LOW) q = below(64) ? (i / kg % 2 ? 127 : -127) : q;
         o->a8.q[i] = (int8_t)q;
     }
-    for (uint64_t i = 0; i < n * kg / 32; i++) {
+    for (uint64_t i = 0; i < n * kg / 16; i++) {
         o->a8.d[i] = fabsf(rnd_float()) / 50;
         if (md == EDGE && below(4) == 0) o->a8.d[i] = below(2) ? 0 : below(2) ? 1e-41f : 1e20f;
     }
     for (uint64_t i = 0; i < n * kg / 16; i++) {
         int s = 0;
         for (int j = 0; j < 16; j++) s += o->a8.q[16 * i + (uint64_t)j];
-        o->a8.sum[i] = (int16_t)s;
+        o->a8.b[i] = -128 * s;
+        float v = (float)s * o->a8.d[i]; /* of an odd half: last in one fma */
+        o->a8.s[i / 2] = i % 2 ? fmaf((float)s, o->a8.d[i], o->a8.s[i / 2]) : v;
     }
     for (uint64_t i = 0; i < n * o->stride; i++) o->x[i] = rnd_float();
 }
 
 static void free_acts(acts *o)
 {
-    for (int i = 0; i < 3; i++) hy_free(o->mem[i]);
+    for (int i = 0; i < 4; i++) hy_free(o->mem[i]);
     hy_free(o->x);
 }
 
@@ -344,7 +348,7 @@ static void check_rows(hy_qtype t, mode md, uint64_t n_row, uint64_t k)
 }
 
 /* Scalar against double. mag: the sum of the magnitudes of all terms. Each term's factor carries at
- * most two roundings, and each of the n additions one: |err| <= (n + 2) * 2^-24 * mag. */
+ * most three roundings, and each of the n additions one: |err| <= (n + 3) * 2^-24 * mag. */
 static void check_double(hy_qtype t, uint64_t k)
 {
     const uint64_t n_row = 11, n_tok = 3;
@@ -362,23 +366,24 @@ static void check_double(hy_qtype t, uint64_t k)
             uint64_t tok = i / n_row, r = i % n_row;
             const uint8_t *row = w.rows + r * w.row_bytes;
             for (uint64_t c = 0; c < k; c++)
-                x[c] = q8 ? (float)a.a8.q[tok * k + c] * a.a8.d[(tok * k + c) / 32]
+                x[c] = q8 ? (float)a.a8.q[tok * k + c] * a.a8.d[(tok * k + c) / 16]
                           : a.x[tok * a.stride + c];
             hy_quant(t)->unpack(row, v, k);
             double mag = 0, want = hy_quant(t)->dot(row, x, k);
             for (uint64_t c = 0; c < k; c++) {
                 double m = fabs((double)v[c]);
-                if (hy_pf_has_min(t) && q8) {
+                if ((hy_pf_has_min(t) || hy_pf_by_sum(t)) && q8) {
                     hy_group g;
                     hy_panel_group(&w.w[0], hy_panel_at(&w.w[0], r / 8), c / 32, r % 8, &g);
                     uint64_t h = c % 32 / 16;
-                    m = fabs((double)g.ws * g.sc[h] * g.code[c % 32]) +
-                        fabs((double)g.wm * g.mn[h]);
+                    int off = hy_pf_offset(t);
+                    m = fabs((double)g.ws * g.sc[h] * (g.code[c % 32] + off)) +
+                        fabs((double)g.wm * g.mn[h]) + fabs((double)g.ws * off);
                 }
                 mag += m * fabs((double)x[c]);
             }
             /* one more rounding in x itself where it stands for q * d */
-            double bound = ((q8 ? 2.0 * (double)(k / 32) : (double)k) + 3) * FLT_EPSILON / 2 * mag;
+            double bound = ((q8 ? (double)(k / 32) * (hy_pf_halves(t) ? 4 : 2) : (double)k) + 4) * FLT_EPSILON / 2 * mag;
             check(fabs(y[i] - want) <= bound, "%s %s against double: %g, %g (bound %g)",
                   hy_quant(t)->name, q8 ? "q8" : "f32", (double)y[i], want, bound);
         }

@@ -208,14 +208,16 @@ static void isa_act8(const hy_kernels *s, const hy_kernels *k, uint64_t n_group,
         for (uint64_t i = 0; i < n; i++)
             x[i] = i % 32 ? (float)(i % 64) - 31.5f : 127.0f; /* ties */
     int8_t q0[2048 + 32], q1[2048 + 32];
-    float d0[66], d1[66];
-    int16_t m0[130], m1[130];
+    float d0[130], d1[130], s0[66], s1[66];
+    int32_t b0[130], b1[130];
     memset(q0, 99, sizeof(q0)), memset(q1, 99, sizeof(q1));
     memset(d0, 99, sizeof(d0)), memset(d1, 99, sizeof(d1));
-    memset(m0, 99, sizeof(m0)), memset(m1, 99, sizeof(m1));
-    s->act8(x, n, q0, d0, m0);
-    k->act8(x, n, q1, d1, m1);
-    check(!memcmp(q0, q1, sizeof(q0)) && !memcmp(d0, d1, sizeof(d0)) && !memcmp(m0, m1, sizeof(m0)),
+    memset(s0, 99, sizeof(s0)), memset(s1, 99, sizeof(s1));
+    memset(b0, 99, sizeof(b0)), memset(b1, 99, sizeof(b1));
+    s->act8(x, n, (hy_act8){q0, d0, s0, b0, n});
+    k->act8(x, n, (hy_act8){q1, d1, s1, b1, n});
+    check(!memcmp(q0, q1, sizeof(q0)) && same(d0, d1, HY_COUNT(d0)) && same(s0, s1, HY_COUNT(s0)) &&
+              !memcmp(b0, b1, sizeof(b0)),
           "act8");
 }
 
@@ -335,31 +337,35 @@ static int sum16(const int8_t *q)
 
 static void true_act8(const hy_kernels *s)
 {
-    float x[64], d[2];
+    float x[64], d[4], sum[2];
     int8_t q[64];
-    int16_t sum[4];
+    int32_t b[4];
+    hy_act8 to = {q, d, sum, b, 64};
     snprintf(where, sizeof(where), "scalar act8");
     for (int round = 0; round < 200; round++) {
         noise(x, 64, round % 2 ? 3e-5 : 700);
-        s->act8(x, 64, q, d, sum);
-        for (int g = 0; g < 2; g++) {
-            double top = top_of(x + g * 32, 32);
+        s->act8(x, 64, to);
+        double all[2] = {0}, mag[2] = {0};
+        for (int g = 0; g < 4; g++) {
+            double top = top_of(x + g * 16, 16);
             int most = 0;
             near(d[g], top / 127, top / 127 * FLT_EPSILON, "scale");
-            for (int i = 0; i < 32; i++) {
-                most = HY_MAX(most, abs(q[g * 32 + i]));
-                near(q[g * 32 + i] * (double)d[g], x[g * 32 + i], top / 127 * 0.5001, "code");
+            for (int i = 0; i < 16; i++) {
+                most = HY_MAX(most, abs(q[g * 16 + i]));
+                near(q[g * 16 + i] * (double)d[g], x[g * 16 + i], top / 127 * 0.5001, "code");
             }
             check(most == 127, "the largest code is 127");
-            for (int h = 0; h < 2; h++)
-                check(sum16(q + g * 32 + h * 16) == sum[g * 2 + h], "sums of 16");
+            check(sum16(q + g * 16) * -128 == b[g], "sums of 16");
+            all[g / 2] += sum16(q + g * 16) * (double)d[g];
+            mag[g / 2] += fabs(sum16(q + g * 16) * (double)d[g]);
         }
+        for (int g = 0; g < 2; g++) near(sum[g], all[g], mag[g] * FLT_EPSILON, "sum of 32");
     }
     memset(x, 0, sizeof(x));
     x[40] = NAN;
-    s->act8(x, 64, q, d, sum);
-    check(d[0] == 0 && q[5] == 0 && sum[0] == 0, "zero group");
-    check(isnan(d[1]), "a NaN shows");
+    s->act8(x, 64, to);
+    check(d[0] == 0 && q[5] == 0 && b[0] == 0 && sum[0] == 0 && d[3] == 0, "zero group");
+    check(isnan(d[2]) && isnan(sum[1]), "a NaN shows");
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
@@ -446,12 +452,12 @@ static void bench(const hy_kernels *k)
 {
     static float x[4096], w[4096], y[4096];
     static int8_t q[4096];
-    static float d[128];
-    static int16_t sum[256];
+    static float d[256], s[128];
+    static int32_t b[256];
     int32_t pos[Q_MAX];
     noise(x, 4096, 2);
     noise(w, 4096, 2);
-    TIME("act8 4096", 4096.0, k->act8(x, 4096, q, d, sum));
+    TIME("act8 4096", 4096.0, k->act8(x, 4096, (hy_act8){q, d, s, b, 4096}));
     TIME("rmsnorm 4096", 4096.0, k->rmsnorm(x, w, y, 4096, 1e-5f));
     TIME("silu*u 4096", 4096.0, k->act_mul(HY_ACT_SILU, x, w, y, 4096));
     TIME("gelu*u 4096", 4096.0, k->act_mul(HY_ACT_GELU, x, w, y, 4096));

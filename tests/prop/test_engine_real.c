@@ -17,10 +17,7 @@ typedef struct real {
     double ppl;                /* transformers, F32, on the dequantised weights */
     double kl_max;             /* most mean KL of the default path against F32, in nats */
 } real;
-/* The goal for the default path is a mean KL of 2e-3 on the whole text. Gemma 3 meets it (0.0017); SmolLM2 does
- * not (0.0025, all of it from int8 activations: with F32 ones the F16 cache alone costs less than 1e-6), so
- * its bound only holds what was reached. */
-static const real smollm2 = { "HAYATE_SMOLLM2", 14.624066, 3e-3 }, gemma3 = { "HAYATE_GEMMA3", 9.488680, 2e-3 };
+static const real smollm2 = { "HAYATE_SMOLLM2", 14.624066, 2e-3 }, gemma3 = { "HAYATE_GEMMA3", 9.488680, 2e-3 };
 
 static char *text; /* tests/data/text, shared by all */
 static size_t n_text;
@@ -271,7 +268,8 @@ static void quality(const real *m)
     double exact = perplexity(path, true), fast = perplexity(path, false);
     print_message("perplexity %.6f in F32, %.6f by default; transformers %.6f\n", exact, fast, m->ppl);
     assert_true(fabs(exact / m->ppl - 1) < 1e-4);
-    assert_true(fabs(fast / m->ppl - 1) < 0.005);
+    /* the mean of 512 log ratios whose variance is 2 KL: standard error 0.0028 at the KL allowed */
+    assert_true(fabs(fast / m->ppl - 1) < 0.01);
     hy_options o = options(path);
     hy_session *s = open_session(&o);
     o.act_f32 = true;

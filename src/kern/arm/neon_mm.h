@@ -50,7 +50,6 @@ HY_INLINE VI v_sll(VI a, int n)
 }
 HY_INLINE VI v_srl(VI a, int n) { return v_sll(a, -n); }
 HY_INLINE VI v_shr16(VI a, int n) { return v_sll(a, -n); }
-HY_INLINE VI v_mul16(VI a, VI b) { BOTH(VI, I32_S16(vmulq_s16(S16(a.v[h]), S16(b.v[h])))); }
 HY_INLINE VI v_fix_signed(VI a) { return a; }
 HY_INLINE VI v_lookup(const int8_t *table, VI v)
 {
@@ -63,8 +62,8 @@ HY_INLINE VI v_pairs_i8(const uint8_t *p)
 HY_INLINE VI v_pairs_u8(const uint8_t *p) { BOTH(VI, I32_U16(vmovl_u8(vld1_u8(p + 8 * h)))); }
 HY_INLINE VI v_lo16(VI v) { BOTH(VI, vshrq_n_s32(vshlq_n_s32(v.v[h], 16), 16)); }
 HY_INLINE VI v_hi16(VI v) { BOTH(VI, vshrq_n_s32(v.v[h], 16)); }
-HY_INLINE VI v_half(VI pair, int i) { return i ? v_hi16(pair) : v_lo16(pair); }
-HY_INLINE VI v_half_i32(VI s) { return s; }
+HY_INLINE VI v_sra32(VI v, int n) { BOTH(VI, vshlq_s32(v.v[h], vdupq_n_s32(-n))); }
+HY_INLINE VI v_bcast32(const int32_t *p) { return v_set32(*p); }
 HY_INLINE VI v_byte_i32(VI v, int j, bool is_signed)
 {
     VI up;
@@ -114,17 +113,6 @@ HY_INLINE VF f_e8m0(const uint8_t *p)
     for (int i = 0; i < 8; i++) v[i] = hy_e8m0_half(p[i]);
     return f_load(v);
 }
-HY_INLINE VI v_sums(const int16_t *p)
-{
-    int32_t pair;
-    memcpy(&pair, p, 4);
-    return v_set32(pair);
-}
-HY_INLINE VI v_pair_dot(VI a, VI b)
-{
-    VI x0 = v_lo16(a), x1 = v_hi16(a), y0 = v_lo16(b), y1 = v_hi16(b);
-    BOTH(VI, vmlaq_s32(vmulq_s32(x0.v[h], y0.v[h]), x1.v[h], y1.v[h]));
-}
 
 HY_INLINE bool mm_signed(hy_qtype t)
 {
@@ -133,20 +121,13 @@ HY_INLINE bool mm_signed(hy_qtype t)
 HY_INLINE int mm_offset(hy_qtype t) { return hy_pf_offset(t); }
 
 /* Types whose int8 loops are the same, by the name of one of them. */
-#define MM_CLASSES(X) X(Q8_0) X(Q4_0) X(Q4_1) X(Q2_K) X(Q6_K)
+#define MM_CLASSES(X) X(Q8_0) X(Q4_1) X(Q2_K) X(Q3_K) X(Q6_K)
 #define MM_TYPES(X)                                                                                \
-    X(Q8_0, Q8_0) X(Q4_0, Q4_0) X(Q4_1, Q4_1) X(Q5_0, Q4_0) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
-    X(Q3_K, Q6_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
+    X(Q8_0, Q8_0) X(Q4_0, Q4_1) X(Q4_1, Q4_1) X(Q5_0, Q4_1) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
+    X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
     X(MXFP4, Q8_0)
 
 /* Codes are below 128 in every type, so signed dots do for all. */
-#define v_dot(t, w, q, bias) dot_chunks(t, (w)->c, (w)->s0, (w)->s1, q, bias)
-HY_INLINE VI chunks4(VI sum, const VI *c, const int8_t *q);
-HY_INLINE VI dot_chunks(hy_qtype t, const VI *c, VI s0, VI s1, const int8_t *q, VI bias)
-{
-    if (!hy_pf_halves(t)) return chunks4(chunks4(bias, c, q), c + 4, q + 16);
-    VI a = chunks4(v_zero(), c, q), b = chunks4(v_zero(), c + 4, q + 16);
-    BOTH(VI, vmlaq_s32(vmlaq_s32(bias.v[h], a.v[h], s0.v[h]), b.v[h], s1.v[h]));
-}
+#define v_dot(t, c, q, bias) chunks4(bias, c, q)
 
 #endif

@@ -183,7 +183,7 @@ HY_INLINE uint32x4_t v_top4(v16 x)
     return vmaxq_u32(s, t);
 }
 /* largest magnitude as bits: NaN above infinity above all */
-HY_INLINE uint32_t v_top_bits(v16 x, v16 y) { return vmaxvq_u32(vmaxq_u32(v_top4(x), v_top4(y))); }
+HY_INLINE uint32_t v_top_bits(v16 x) { return vmaxvq_u32(v_top4(x)); }
 /* integers in -127..127 held as floats, to bytes; returns their sum */
 HY_INLINE int v_store_i8(int8_t *q, v16 x)
 {

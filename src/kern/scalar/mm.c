@@ -23,26 +23,38 @@ static size_t x_row(const hy_mm *m, uint32_t t)
     return m->x_row ? m->x_row[t] : t;
 }
 
+/* One group of a row and of a token. Codes of types that go by the sum count from 0. */
+static float group(hy_qtype t, const hy_group *w, const hy_act8 *x, float acc)
+{
+    int off = hy_pf_by_sum(t) ? hy_pf_offset(t) : 0;
+    int32_t dot[2] = {0, 0}, sum[2] = {0, 0};
+    for (int i = 0; i < HY_GROUP; i++) {
+        dot[i / 16] += (w->code[i] + off) * x->q[i];
+        sum[i / 16] += x->q[i];
+    }
+    if (!hy_pf_halves(t)) {
+        float both = fmaf((float)dot[1], x->d[1], (float)dot[0] * x->d[0]);
+        acc = fmaf(both, w->ws, acc);
+        if (!hy_pf_by_sum(t)) return acc;
+        return fmaf(x->s[0], hy_pf_has_min(t) ? w->wm : w->ws * (float)-off, acc);
+    }
+    for (int h = 0; h < 2; h++) {
+        acc = fmaf((float)dot[h] * x->d[h], w->ws * (float)w->sc[h], acc);
+        if (hy_pf_has_min(t))
+            acc = fmaf((float)sum[h] * x->d[h], w->wm * (float)w->mn[h], acc);
+    }
+    return acc;
+}
+
 static void row_q8(const hy_mm *m, const uint8_t *panel, uint32_t lane, uint32_t t0, uint32_t n,
                    float *acc)
 {
-    const hy_act8 *x = &m->x8;
-    bool has_min = hy_pf_has_min(m->w->type);
     for (uint64_t g = 0; g < m->w->k / HY_GROUP; g++) {
         hy_group w;
         hy_panel_group(m->w, panel, g, lane, &w);
         for (uint32_t t = 0; t < n; t++) {
-            size_t row = x_row(m, t0 + t);
-            const int8_t *q = x->q + row * x->k + g * HY_GROUP;
-            const int16_t *sum = x->sum + row * (x->k / 16) + g * 2;
-            float xd = x->d[row * (x->k / HY_GROUP) + g];
-            int32_t dot[2] = {0, 0};
-            for (int i = 0; i < HY_GROUP; i++) dot[i / 16] += w.code[i] * q[i];
-            int32_t idot = w.sc[0] * dot[0] + w.sc[1] * dot[1];
-            acc[t] = fmaf((float)idot, w.ws * xd, acc[t]);
-            if (!has_min) continue;
-            int32_t isum = w.mn[0] * sum[0] + w.mn[1] * sum[1];
-            acc[t] = fmaf((float)isum, w.wm * xd, acc[t]);
+            hy_act8 x = hy_act8_at(&m->x8, x_row(m, t0 + t), g * HY_GROUP);
+            acc[t] = group(m->w->type, &w, &x, acc[t]);
         }
     }
 }

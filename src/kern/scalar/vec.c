@@ -7,33 +7,42 @@
 #define ACT8_TINY                                                                                  \
     0x1p-100f /* a group whose largest value is below counts as zero: 127 / x stays finite */
 
-static void act8_group(const float *x, int8_t *q, float *d, int16_t *sum)
+/* 16 values; returns the sum of their codes. */
+static int act8_half(const float *x, int8_t *q, float *d)
 {
     uint32_t top = 0; /* as bits, so that a NaN is the largest of all */
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < 16; i++) {
         uint32_t b = hy_f32_bits(x[i]) & 0x7fffffffu;
         if (b > top) top = b;
     }
     float amax = hy_bits_f32(top);
     bool finite = top < 0x7f800000u;
-    sum[0] = sum[1] = 0;
+    int sum = 0;
     if (!finite || amax < ACT8_TINY) {
-        memset(q, 0, 32);
+        memset(q, 0, 16);
         *d = finite ? 0.0f : hy_bits_f32(0x7fc00000u); /* the output must not look healthy */
-        return;
+        return 0;
     }
     float inv = 127.0f / amax;
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < 16; i++) {
         float r = x[i] * inv + HY_EXP_MAGIC; /* product and sum each rounded: nearest even */
         q[i] = (int8_t)(int32_t)(r - HY_EXP_MAGIC);
-        sum[i / 16] = (int16_t)(sum[i / 16] + q[i]);
+        sum += q[i];
     }
     *d = amax / 127.0f;
+    return sum;
 }
 
-static void act8(const float *x, uint64_t k, int8_t *q, float *d, int16_t *sum)
+static void act8(const float *x, uint64_t k, hy_act8 to)
 {
-    for (uint64_t g = 0; g < k / 32; g++) act8_group(x + g * 32, q + g * 32, d + g, sum + g * 2);
+    for (uint64_t g = 0; g < k / 32; g++) {
+        int sum[2];
+        for (uint64_t h = 2 * g; h < 2 * g + 2; h++) {
+            sum[h % 2] = act8_half(x + h * 16, to.q + h * 16, to.d + h);
+            to.b[h] = -128 * sum[h % 2];
+        }
+        to.s[g] = fmaf((float)sum[1], to.d[2 * g + 1], (float)sum[0] * to.d[2 * g]);
+    }
 }
 
 static void rmsnorm(const float *x, const float *w, float *y, uint64_t n, float eps)

@@ -1,9 +1,9 @@
 /* kern/x86: matmul on AVX2. Codes stay bytes; maddubs wants one unsigned factor (the weight's) and
  * must not saturate, so how many of its 16-bit sums are added before widening depends on the type:
- *   codes up to 15   8 chunks: 8 * 2 * 15 * 127 = 30480
- *   up to 31         4 chunks: 31496; up to 63: 2 chunks: 32004
+ *   codes up to 31   4 chunks (all there are): 4 * 2 * 31 * 127 = 31496
+ *   up to 63         2 chunks: 32004
  *   int8             |w| times x with w's sign, one chunk: 2 * 128 * 127 = 32512
- *   MXFP4            the same, |w| <= 12: 8 chunks: 24384 */
+ *   MXFP4            the same, |w| <= 12: 4 chunks: 12192 */
 #include "kern/fill.h"
 #include "kern/panel.h"
 #include <immintrin.h>
@@ -24,7 +24,6 @@ HY_INLINE VI v_or(VI a, VI b) { return _mm256_or_si256(a, b); }
 HY_INLINE VI v_sll(VI a, int n) { return _mm256_slli_epi16(a, n); }
 HY_INLINE VI v_srl(VI a, int n) { return _mm256_srli_epi16(a, n); }
 HY_INLINE VI v_shr16(VI a, int n) { return _mm256_srli_epi16(a, n); }
-HY_INLINE VI v_mul16(VI a, VI b) { return _mm256_mullo_epi16(a, b); }
 HY_INLINE VI v_sub32(VI a, VI b) { return _mm256_sub_epi32(a, b); }
 HY_INLINE VI v_set8(int b) { return _mm256_set1_epi8((char)b); }
 HY_INLINE VI v_set16(int b) { return _mm256_set1_epi16((short)b); }
@@ -43,18 +42,10 @@ HY_INLINE VI v_pairs_u8(const uint8_t *p)
 {
     return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p));
 }
-/* A sub-scale in both halves of its lane: it multiplies the two 16-bit sums of a chunk. */
-HY_INLINE VI v_half(VI pair, int h)
-{
-    const VI even = _mm256_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1,
-                                     4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13);
-    const VI odd = _mm256_setr_epi8(2, 3, 2, 3, 6, 7, 6, 7, 10, 11, 10, 11, 14, 15, 14, 15, 2, 3, 2,
-                                    3, 6, 7, 6, 7, 10, 11, 10, 11, 14, 15, 14, 15);
-    return _mm256_shuffle_epi8(pair, h ? odd : even);
-}
 HY_INLINE VI v_lo16(VI v) { return _mm256_srai_epi32(_mm256_slli_epi32(v, 16), 16); }
 HY_INLINE VI v_hi16(VI v) { return _mm256_srai_epi32(v, 16); }
-HY_INLINE VI v_half_i32(VI s) { return v_hi16(s); }
+HY_INLINE VI v_sra32(VI v, int n) { return _mm256_srai_epi32(v, n); }
+HY_INLINE VI v_bcast32(const int32_t *p) { return _mm256_set1_epi32(*p); }
 HY_INLINE VI v_byte_i32(VI v, int j, bool is_signed)
 {
     if (is_signed) return _mm256_srai_epi32(_mm256_slli_epi32(v, 24 - 8 * j), 24);
@@ -91,13 +82,6 @@ HY_INLINE VF f_e8m0(const uint8_t *p)
     VI tiny = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
     return _mm256_castsi256_ps(_mm256_blendv_epi8(tiny, normal, _mm256_cmpgt_epi32(e, one)));
 }
-HY_INLINE VI v_sums(const int16_t *p)
-{
-    int32_t pair;
-    memcpy(&pair, p, 4);
-    return _mm256_set1_epi32(pair);
-}
-HY_INLINE VI v_pair_dot(VI a, VI b) { return _mm256_madd_epi16(a, b); }
 
 HY_INLINE bool mm_signed(hy_qtype t)
 {
@@ -106,10 +90,10 @@ HY_INLINE bool mm_signed(hy_qtype t)
 HY_INLINE int mm_offset(hy_qtype t) { return hy_pf_offset(t); }
 
 /* Types whose int8 loops are the same, by the name of one of them. */
-#define MM_CLASSES(X) X(Q8_0) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q2_K) X(Q3_K) X(Q6_K) X(MXFP4)
+#define MM_CLASSES(X) X(Q8_0) X(Q4_1) X(Q2_K) X(Q3_K) X(Q6_K) X(MXFP4)
 #define MM_TYPES(X)                                                                                \
-    X(Q8_0, Q8_0) X(Q4_0, Q4_0) X(Q4_1, Q4_1) X(Q5_0, Q5_0) X(Q5_1, Q5_1) X(Q2_K, Q2_K)            \
-    X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q5_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
+    X(Q8_0, Q8_0) X(Q4_0, Q4_1) X(Q4_1, Q4_1) X(Q5_0, Q4_1) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
+    X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
     X(MXFP4, MXFP4)
 
 /* 16-bit sums of chunk c: pairs of products. */
@@ -122,24 +106,19 @@ HY_INLINE VI chunk(VI w, const int8_t *q, int c, bool is_signed)
     return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
 }
 
-HY_INLINE VI dot_chunks(hy_qtype t, const VI *c, VI s0, VI s1, const int8_t *q, VI bias)
+HY_INLINE VI v_dot(hy_qtype t, const VI *c, const int8_t *q, VI sum)
 {
     const bool neg = mm_signed(t);
     /* chunks whose 16-bit sums fit together */
-    const int run = t == HY_Q_Q6_K ? 2
-                    : t == HY_Q_Q8_0 || t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS ? 1
-                    : t == HY_Q_Q5_0 || t == HY_Q_Q5_1 || t == HY_Q_Q5_K || hy_pf_halves(t) ? 4 : 8;
-    VI sum = bias;
-    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i += run) {
+    const int run = t == HY_Q_Q6_K ? 2 : neg && t != HY_Q_MXFP4 ? 1 : 4;
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i += run) {
         VI v = chunk(c[i], q, i, neg);
-        _Pragma("GCC unroll 8") for (int j = 1; j < run; j++)
+        _Pragma("GCC unroll 4") for (int j = 1; j < run; j++)
             v = _mm256_add_epi16(v, chunk(c[i + j], q, i + j, neg));
-        VI by = hy_pf_halves(t) ? (i < 4 ? s0 : s1) : _mm256_set1_epi16(1);
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(v, by));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(v, _mm256_set1_epi16(1)));
     }
     return sum;
 }
-#define v_dot(t, w, q, bias) dot_chunks(t, (w)->c, (w)->s0, (w)->s1, q, bias)
 
 #include "kern/mm_body.h"
 

@@ -26,7 +26,6 @@ HY_INLINE VI v_or(VI a, VI b) { return _mm512_or_si512(a, b); }
 HY_INLINE VI v_sll(VI a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
 HY_INLINE VI v_srl(VI a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
 HY_INLINE VI v_shr16(VI a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
-HY_INLINE VI v_mul16(VI a, VI b) { return _mm512_mullo_epi16(a, b); }
 HY_INLINE VI v_sub32(VI a, VI b) { return _mm512_sub_epi32(a, b); }
 HY_INLINE VI v_set8(int b) { return _mm512_set1_epi8((char)b); }
 HY_INLINE VI v_set16(int b) { return _mm512_set1_epi16((short)b); }
@@ -43,9 +42,8 @@ HY_INLINE VI v_pairs_i8(const uint8_t *p) { return _mm512_cvtepi8_epi16(load_32(
 HY_INLINE VI v_pairs_u8(const uint8_t *p) { return _mm512_cvtepu8_epi16(load_32(p)); }
 HY_INLINE VI v_lo16(VI v) { return _mm512_srai_epi32(_mm512_slli_epi32(v, 16), 16); }
 HY_INLINE VI v_hi16(VI v) { return _mm512_srai_epi32(v, 16); }
-/* A sub-scale multiplies a finished 32-bit sum. */
-HY_INLINE VI v_half(VI pair, int h) { return h ? v_hi16(pair) : v_lo16(pair); }
-HY_INLINE VI v_half_i32(VI s) { return s; }
+HY_INLINE VI v_sra32(VI v, int n) { return _mm512_srai_epi32(v, (unsigned)n); }
+HY_INLINE VI v_bcast32(const int32_t *p) { return _mm512_set1_epi32(*p); }
 HY_INLINE VI v_byte_i32(VI v, int j, bool is_signed)
 {
     return _mm512_and_si512(_mm512_srli_epi32(v, (unsigned)(8 * j)), _mm512_set1_epi32(255));
@@ -78,13 +76,6 @@ HY_INLINE VF f_e8m0(const uint8_t *p)
     __mmask16 is_normal = _mm512_cmpgt_epi32_mask(e, one);
     return _mm512_castsi512_ps(_mm512_mask_mov_epi32(tiny, is_normal, normal));
 }
-HY_INLINE VI v_sums(const int16_t *p)
-{
-    int32_t pair;
-    memcpy(&pair, p, 4);
-    return _mm512_set1_epi32(pair);
-}
-HY_INLINE VI v_pair_dot(VI a, VI b) { return _mm512_madd_epi16(a, b); }
 
 HY_INLINE bool mm_signed(hy_qtype t) { return false; }
 HY_INLINE int mm_offset(hy_qtype t)
@@ -94,29 +85,21 @@ HY_INLINE int mm_offset(hy_qtype t)
 }
 
 /* Types whose int8 loops are the same, by the name of one of them. */
-#define MM_CLASSES(X) X(Q4_0) X(Q4_1) X(Q2_K) X(Q6_K)
+#define MM_CLASSES(X) X(Q8_0) X(Q4_1) X(Q2_K) X(Q3_K) X(Q6_K)
 #define MM_TYPES(X)                                                                                \
-    X(Q8_0, Q4_0) X(Q4_0, Q4_0) X(Q4_1, Q4_1) X(Q5_0, Q4_0) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
-    X(Q3_K, Q6_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q4_0) X(IQ4_XS, Q4_0)        \
-    X(MXFP4, Q4_0)
+    X(Q8_0, Q8_0) X(Q4_0, Q4_1) X(Q4_1, Q4_1) X(Q5_0, Q4_1) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
+    X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
+    X(MXFP4, Q8_0)
 
-HY_INLINE VI chunks(VI sum, const VI *c, const int8_t *q, int n)
+HY_INLINE VI v_dot(hy_qtype t, const VI *c, const int8_t *q, VI sum)
 {
-    _Pragma("GCC unroll 8") for (int i = 0; i < n; i++) {
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
         int32_t four;
         memcpy(&four, q + 4 * i, 4);
         sum = _mm512_dpbusd_epi32(sum, c[i], _mm512_set1_epi32(four));
     }
     return sum;
 }
-HY_INLINE VI dot_chunks(hy_qtype t, const VI *c, VI s0, VI s1, const int8_t *q, VI bias)
-{
-    if (!hy_pf_halves(t)) return chunks(bias, c, q, 8);
-    VI a = chunks(v_zero(), c, q, 4), b = chunks(v_zero(), c + 4, q + 16, 4);
-    a = _mm512_add_epi32(_mm512_mullo_epi32(a, s0), bias);
-    return _mm512_add_epi32(a, _mm512_mullo_epi32(b, s1));
-}
-#define v_dot(t, w, q, bias) dot_chunks(t, (w)->c, (w)->s0, (w)->s1, q, bias)
 
 #include "kern/mm_body.h"
 

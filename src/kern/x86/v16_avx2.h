@@ -149,13 +149,11 @@ HY_INLINE void v_store_pairs(float *p, v16 even, v16 odd)
     }
 }
 /* largest magnitude as bits: NaN above infinity above all */
-HY_INLINE uint32_t v_top_bits(v16 x, v16 y)
+HY_INLINE uint32_t v_top_bits(v16 x)
 {
     __m256i k = _mm256_set1_epi32(0x7fffffff);
-    __m256i m = _mm256_max_epi32(_mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(x.a), k),
-                                                  _mm256_and_si256(_mm256_castps_si256(x.b), k)),
-                                 _mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(y.a), k),
-                                                  _mm256_and_si256(_mm256_castps_si256(y.b), k)));
+    __m256i m = _mm256_max_epi32(_mm256_and_si256(_mm256_castps_si256(x.a), k),
+                                 _mm256_and_si256(_mm256_castps_si256(x.b), k));
     __m128i h = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
     h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0x4e));
     h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0xb1));

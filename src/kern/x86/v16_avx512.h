@@ -99,9 +99,9 @@ HY_INLINE void v_store_pairs(float *p, v16 even, v16 odd)
 HY_INLINE __m256i v_int0(__m512i x) { return _mm512_castsi512_si256(x); }
 HY_INLINE __m256i v_int1(__m512i x) { return _mm512_extracti64x4_epi64(x, 1); }
 /* largest magnitude as bits: NaN above infinity above all */
-HY_INLINE uint32_t v_top_bits(v16 x, v16 y)
+HY_INLINE uint32_t v_top_bits(v16 x)
 {
-    __m512i m = _mm512_max_epi32(v_bits(v_abs(x)), v_bits(v_abs(y)));
+    __m512i m = v_bits(v_abs(x));
     __m256i s = _mm256_max_epi32(v_int0(m), v_int1(m));
     __m128i h = _mm_max_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
     h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0x4e));
