@@ -109,7 +109,7 @@ typedef struct hy_answer {
     size_t n_shown;            /* tok[0 .. n_shown) belong to text that has been given to the sink */
     hy_logprob *top;
     size_t n_top, cap_top;
-    void *user;                /* the route's own, zeroed; freed by hy_free */
+    void *user;                /* the route's own; freed by the sink's close_answer, or hy_free */
     struct hy_gen_feed *feed;  /* private to gen.c: parser, held tokens */
 } hy_answer;
 
@@ -130,6 +130,8 @@ typedef struct hy_gen_sink {
     void (*fail)(hy_gen *g, const hy_err *err);
     /* The exchange ends, however: frees user. */
     void (*close)(void *user);
+    /* Frees an answer's user. NULL: hy_free. */
+    void (*close_answer)(void *user);
 } hy_gen_sink;
 
 /* Runs the ask. Takes its content (a is left empty, also on failure), and user, which sink->close frees.
@@ -162,6 +164,8 @@ json_t *hy_json_text(const char *s, size_t n);
 /* "chatcmpl-", "cmpl-", ... with the digits of the exchange's id, into out[64]. */
 const char *hy_gen_id(const hy_gen *g, const char *prefix, char out[64]);
 
+/* The template's text (NULL: not wanted) and tokens for a's messages. Free both with hy_memory_free. */
+hy_status hy_ask_render(hy_engine *e, hy_ask *a, char **text, int32_t **ids, size_t *n, hy_err *err);
 /* Checks an OpenAI "messages" array; the message names the path ("messages[1].content[0].type"). */
 hy_status hy_messages_check(const json_t *messages, hy_err *err);
 

@@ -13,4 +13,14 @@ void hy_route_model(hy_exchange *x);
 void hy_route_request(hy_exchange *x);
 void hy_route_request_cancel(hy_exchange *x);
 
+/* route_chat.c, route_completions.c, route_embeddings.c */
+void hy_route_chat(hy_exchange *x);
+void hy_route_completions(hy_exchange *x);
+void hy_route_embeddings(hy_exchange *x);
+
+/* route_tokenize.c */
+void hy_route_tokenize(hy_exchange *x);
+void hy_route_detokenize(hy_exchange *x);
+void hy_route_apply_template(hy_exchange *x);
+
 #endif
