@@ -23,7 +23,7 @@
 #define DSML(b, e)                                                                                 \
     { .shape = SHAPE_XML, .begin = b, .end = e, .open = "<｜DSML｜invoke name=\"", .name_end = "\"", \
       .head_end = ">", .p_open = "<｜DSML｜parameter name=\"", .p_key_end = "\"", .p_head_end = ">", \
-      .p_end = "</｜DSML｜parameter>", .close = "</｜DSML｜invoke>", .gap = "\n" }
+      .attr = " string", .p_end = "</｜DSML｜parameter>", .close = "</｜DSML｜invoke>", .gap = "\n" }
 #define DEEPSEEK(kind, sep, fence)                                                                 \
     { .shape = SHAPE_NAMED, .begin = "<｜tool▁calls▁begin｜>", .end = "<｜tool▁calls▁end｜>",       \
       .open = "<｜tool▁call▁begin｜>" kind, .name_end = sep, .close = fence "<｜tool▁call▁end｜>" }
@@ -45,7 +45,7 @@ const hy_chat_format hy_format_rows[] = {
       .drop = { "<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>", "<|end_of_msg|>" },
       .form = { { .shape = SHAPE_XML, .begin = "<|open|>tools<|sep|>", .end = "<|close|>tools<|sep|>",
                   .open = "<|open|>call tool=\"", .name_end = "\"", .head_end = "<|sep|>",
-                  .p_open = "<|open|>argument key=\"", .p_key_end = "\"", .p_head_end = "<|sep|>",
+                  .p_open = "<|open|>argument key=\"", .p_key_end = "\"", .p_head_end = "<|sep|>", .attr = " type",
                   .p_end = "<|close|>argument<|sep|>", .close = "<|close|>call<|sep|>" } } },
     { .name = "minimax-m3", .mark = { "]<]minimax[>[" }, .flags = FORMAT_SPECIAL,
       .think_open = "<mm:think>", .think_close = "</mm:think>",

@@ -44,6 +44,7 @@ typedef struct call_form {
     const char *p_open, *p_key_end, *p_head_end, *p_end; /* XML; "%" in p_end is the key */
     const char *close;         /* after a call's arguments; NULL: nothing */
     const char *key_name, *key_args; /* OBJECT: as this family writes the keys */
+    const char *attr;          /* XML: attribute of an argument: " string" (true or false), " type" (its name) */
     const char *quote;         /* GEMMA: around strings */
     const char *gap;           /* written between begin, calls and end; NULL: nothing */
 } call_form;

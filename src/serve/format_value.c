@@ -125,7 +125,8 @@ static bool hex_value(const char *s, size_t n, uint32_t *v)
 /* "\..." at s inside a whole literal of n bytes. */
 static size_t python_escape(const char *s, size_t n, hy_buf *out)
 {
-    static const char from[] = "abfnrtv\\'\"\n", to[] = "\a\b\f\n\r\t\v\\'\"";
+    /* "\/" is JSON's, and what models mean by it */
+    static const char from[] = "abfnrtv\\'\"/\n", to[] = "\a\b\f\n\r\t\v\\'\"/";
     size_t hex = s[1] == 'x' ? 2 : s[1] == 'u' ? 4 : s[1] == 'U' ? 8 : 0;
     uint32_t v;
     if (hex && n >= 2 + hex && hex_value(s + 2, hex, &v)) {

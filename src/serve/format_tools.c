@@ -1,0 +1,72 @@
+/* The "tools" of a request, as OpenAI writes them. */
+#include "serve/format_impl.h"
+#include <string.h>
+
+#define TOOLS_MAX 1024
+#define NAME_MAX 128
+
+static bool name_ok(const char *s)
+{
+    size_t n = strlen(s);
+    for (size_t i = 0; i < n; i++) {
+        char c = s[i];
+        if (!((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || c == '-' || c == '.'))
+            return false;
+    }
+    return n >= 1 && n <= NAME_MAX;
+}
+
+static bool string_or_none(const json_t *v)
+{
+    return !v || json_is_null(v) || json_is_string(v);
+}
+
+static hy_status check_function(const json_t *f, size_t i, hy_err *err)
+{
+    if (!json_is_object(f)) return hy_fail(err, HY_E_ARG, "tools[%zu].function: an object is expected", i);
+    const char *name = json_string_value(json_object_get(f, "name"));
+    const json_t *p = json_object_get(f, "parameters"), *strict = json_object_get(f, "strict");
+    if (!name) return hy_fail(err, HY_E_ARG, "tools[%zu].function.name: a string is expected", i);
+    if (!name_ok(name))
+        return hy_fail(err, HY_E_ARG, "tools[%zu].function.name: \"%.140s\": 1 to %d letters, digits, '_', '-' or '.' "
+                       "are expected", i, name, NAME_MAX);
+    if (!string_or_none(json_object_get(f, "description")))
+        return hy_fail(err, HY_E_ARG, "tools[%zu].function.description: a string is expected", i);
+    if (p && !json_is_null(p) && !json_is_object(p))
+        return hy_fail(err, HY_E_ARG, "tools[%zu].function.parameters: a JSON schema (an object) is expected", i);
+    const json_t *type = json_object_get(p, "type");
+    if (type && !(json_is_string(type) && !strcmp(json_string_value(type), "object")))
+        return hy_fail(err, HY_E_ARG, "tools[%zu].function.parameters.type: \"object\" is expected", i);
+    if (strict && !json_is_null(strict) && !json_is_boolean(strict))
+        return hy_fail(err, HY_E_ARG, "tools[%zu].function.strict: true or false is expected", i);
+    return HY_OK;
+}
+
+hy_status hy_tools_check(const json_t *tools, hy_err *err)
+{
+    size_t i, k;
+    const json_t *t, *other;
+    if (!json_is_array(tools)) return hy_fail(err, HY_E_ARG, "tools: an array is expected");
+    if (json_array_size(tools) > TOOLS_MAX)
+        return hy_fail(err, HY_E_LIMIT, "tools: %zu tools; at most %d", json_array_size(tools), TOOLS_MAX);
+    json_t *seen = json_object();
+    if (!seen) return hy_fail_memory(err, "tools", 0);
+    hy_status st = HY_OK;
+    json_array_foreach(tools, i, t) {
+        const char *type = json_string_value(json_object_get(t, "type"));
+        if (!json_is_object(t)) st = hy_fail(err, HY_E_ARG, "tools[%zu]: an object is expected", i);
+        else if (!type) st = hy_fail(err, HY_E_ARG, "tools[%zu].type: \"function\" is expected", i);
+        else if (strcmp(type, "function"))
+            st = hy_fail(err, HY_E_ARG, "tools[%zu].type: \"%.60s\" is not supported; \"function\" is", i, type);
+        else st = check_function(json_object_get(t, "function"), i, err);
+        if (st != HY_OK) break;
+        const char *name = json_string_value(json_object_get(json_object_get(t, "function"), "name"));
+        other = json_object_get(seen, name);
+        k = (size_t)json_integer_value(other);
+        if (other) st = hy_fail(err, HY_E_ARG, "tools[%zu].function.name: \"%s\" is the name of tools[%zu], too", i, name, k);
+        else if (json_object_set_new(seen, name, json_integer((json_int_t)i))) st = hy_fail_memory(err, "tools", 0);
+        if (st != HY_OK) break;
+    }
+    json_decref(seen);
+    return st;
+}
