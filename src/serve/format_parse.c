@@ -172,17 +172,14 @@ static void at_mark(hy_chat_parser *p, const char *s, size_t i, found m)
 {
     size_t text = i;
     while (text && is_space(s[text - 1])) text--;
+    parser_show(p, text);
     if (m.kind == MARK_CALL) {
-        parser_show(p, text);
         call_begins(p, i - text);
-    } else if (m.kind == MARK_DROP) {
-        parser_show(p, p->blank && text == 0 ? 0 : i);
-        parser_take(p, (p->blank && text == 0 ? i : 0) + m.n);
-    } else {
-        parser_show(p, text);
-        parser_take(p, i - text + m.n);
-        enter_thinking(p, m.kind == MARK_OPEN);
+        return;
     }
+    parser_take(p, i - text + m.n);
+    if (m.kind == MARK_DROP) p->skip_space = true;
+    else enter_thinking(p, m.kind == MARK_OPEN);
 }
 
 static step step_text(hy_chat_parser *p)
