@@ -353,7 +353,7 @@ static hy_status init_kv(hy_plan *p, hy_err *err)
     uint64_t tiles = p->o.n_ctx / HY_ATT_TILE + 1;
     uint64_t per_tok = tiles * p->n_kv_max * p->head_per_kv;
     uint64_t most = 64 * HY_MIB / ((hp->d_v + 2ull) * sizeof(float));
-    p->res_cap = HY_MIN(per_tok * HY_MIN(8, p->o.n_tok_max), HY_MAX(most, per_tok));
+    p->res_cap = HY_MIN(per_tok * HY_MIN(16, p->o.n_tok_max), HY_MAX(most, per_tok));
     p->att_cap = p->o.n_tok_max + 8 * p->o.n_thread_max;
     return HY_OK;
 }

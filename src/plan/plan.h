@@ -72,12 +72,15 @@ typedef struct hy_plan_opts {
     uint32_t n_out_max;        /* rows with logits of the largest step */
     uint32_t n_row_max;        /* sequences of the largest step */
     uint32_t n_thread_max;     /* largest team that runs it; 0: HY_THREADS_MAX */
+    bool no_cascade;           /* read shared pages once for each sequence: only to be measured */
 } hy_plan_opts;
 
 typedef struct hy_plan hy_plan;
 hy_status hy_plan_compile(hy_plan **out, const hy_model *m, const hy_plan_opts *o, hy_err *err);
 void hy_plan_free(hy_plan *p);                     /* accepts NULL */
 uint64_t hy_plan_bytes(const hy_plan *p);          /* slots and tables */
+/* Keys (a token of a layer each) that steps so far did not read again because their page was shared. */
+uint64_t hy_plan_cascade_saved(const hy_plan *p);
 hy_region hy_plan_region(const hy_plan *p);        /* of these, the one large region */
 
 /* One sequence's share of a step: tokens [tok_first, tok_first + n_tok) of the batch at positions

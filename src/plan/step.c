@@ -1,4 +1,4 @@
-/* A step's checks and its attention work list. */
+/* A step's checks. */
 #include "plan/instr.h"
 #include <inttypes.h>
 
@@ -72,60 +72,4 @@ hy_status hy_plan_check_batch(const hy_plan *p, uint32_t n_thread, const hy_kv *
             return hy_fail(err, HY_E_ARG, "logits of token %u: ascending, below %u", b->out_tok[i],
                            b->n_tok);
     return HY_OK;
-}
-
-/* Items: blocks of att_block tokens. */
-static void list_items(hy_plan *p, hy_att_work *work, uint32_t window)
-{
-    const hy_batch *b = p->b;
-    work->n_item = 0;
-    for (uint32_t i = 0; i < b->n_row; i++) {
-        const hy_row *r = &b->row[i];
-        for (uint32_t t = 0; t < r->n_tok; t += p->att_block) {
-            uint32_t n = HY_MIN(p->att_block, r->n_tok - t), pos = r->pos0 + t;
-            uint32_t first = window && pos + 1 > window ? pos + 1 - window : 0;
-            work->item[work->n_item++] = (hy_att_item){
-                .table = r->table, .tok = r->tok_first + t, .n_tok = n, .pos0 = pos,
-                .tile_first = first / HY_ATT_TILE, .tile_last = (pos + n - 1) / HY_ATT_TILE + 1,
-            };
-        }
-    }
-}
-
-/* Tiles are shared when there are too few items for the team, and their results have room. */
-static bool wants_split(hy_plan *p, hy_att_work *work, uint32_t n_thread)
-{
-    if (n_thread == 1 || (uint64_t)work->n_item * p->n_kv_max >= 3ull * n_thread) return false;
-    uint64_t res = 0;
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < work->n_item; i++) {
-        hy_att_item *it = &work->item[i];
-        uint32_t n_tile = it->tile_last - it->tile_first;
-        it->res = res;
-        res += (uint64_t)p->n_kv_max * p->head_per_kv * it->n_tok * n_tile;
-        most = HY_MAX(most, n_tile);
-    }
-    return most >= 4 && res <= p->res_cap;
-}
-
-void hy_plan_att_work(hy_plan *p, uint32_t n_thread)
-{
-    for (uint32_t g = 0; g < p->n_group; g++) {
-        hy_att_work *work = &p->att[g];
-        list_items(p, work, p->group_window[g]);
-        work->split = wants_split(p, work, n_thread);
-        uint32_t n_part = 1; /* of an item, at most */
-        if (work->split)
-            n_part = (uint32_t)(4ull * n_thread / ((uint64_t)work->n_item * p->n_kv_max)) + 1;
-        work->n_unit = 0;
-        for (uint32_t i = 0; i < work->n_item; i++) {
-            const hy_att_item *it = &work->item[i];
-            uint32_t n_tile = it->tile_last - it->tile_first, n = HY_MIN(n_part, n_tile);
-            for (uint32_t k = 0; k < n; k++)
-                work->unit[work->n_unit++] = (hy_att_unit){
-                    i, it->tile_first + (uint32_t)((uint64_t)n_tile * k / n),
-                    it->tile_first + (uint32_t)((uint64_t)n_tile * (k + 1) / n),
-                };
-        }
-    }
 }
