@@ -9,6 +9,21 @@ void hy_options_init(hy_options *o)
     o->kv_type = "auto";
 }
 
+static hy_status check_serving(const hy_options *o, hy_err *err)
+{
+    const double ms[2] = { o->itl_target_ms, o->ttft_target_ms };
+    for (int i = 0; i < 2; i++)
+        if (!(ms[i] == 0 || (ms[i] >= 1 && ms[i] <= 3.6e6)))
+            return hy_fail(err, HY_E_ARG, "%s: %g ms is not in 1..3600000", i ? "ttft_target_ms" : "itl_target_ms", ms[i]);
+    if (o->kv_mode < HY_KV_PAGED || o->kv_mode > HY_KV_OFF)
+        return hy_fail(err, HY_E_ARG, "kv_mode: %d is not known", (int)o->kv_mode);
+    if (o->kv_memory && o->kv_memory < HY_MIB)
+        return hy_fail(err, HY_E_ARG, "a KV pool of %llu bytes is less than 1 MiB", (unsigned long long)o->kv_memory);
+    if (o->kv_swap && !o->kv_swap[0]) return hy_fail(err, HY_E_ARG, "kv_swap: the file has no name");
+    if (o->kv_swap && o->kv_mode != HY_KV_PAGED) return hy_fail(err, HY_E_ARG, "kv_swap needs a paged KV cache");
+    return HY_OK;
+}
+
 static hy_status kv_type_of(const char *name, bool all_float, hy_kv_type *out, hy_err *err)
 {
     if (!name || strcmp(name, "auto") == 0) {
@@ -41,7 +56,7 @@ hy_status hy_options_check(const hy_options *o, hy_err *err)
     hy_qtype q;
     if (o->weights && !hy_quant_from_name(o->weights, &q))
         return hy_fail(err, HY_E_ARG, "weight type '%s' is not known", o->weights);
-    return HY_OK;
+    return check_serving(o, err);
 }
 
 hy_status hy_core_kernels(hy_kernels *k, const char *isa, hy_err *err)
@@ -82,9 +97,47 @@ static hy_status load_model(hy_core *c, const hy_options *o, hy_err *err)
     return hy_tok_from_file(&c->tok, c->file, err);
 }
 
-/* Sizes of the pools: the full group holds kv_tokens and a partial page a sequence; a windowed group
- * holds the window and a step a sequence, never more than the full need. */
-static hy_status open_kv(hy_core *c, uint64_t kv_tokens, hy_err *err)
+/* Pages of each group for a pool of kv_tokens: the full group holds them and a partial page a sequence; a
+ * windowed group holds the window and a step a sequence, never more than the full need. Returns the bytes. */
+static uint64_t pool_pages(const hy_core *c, uint64_t kv_tokens, const hy_kv_group *group, uint32_t n_group,
+                           uint64_t n_page[HY_KV_GROUPS_MAX])
+{
+    uint64_t full = (kv_tokens + HY_KV_PAGE_TOK - 1) / HY_KV_PAGE_TOK + c->n_seq, bytes = 0;
+    for (uint32_t g = 0; g < n_group; g++) {
+        n_page[g] = full;
+        if (group[g].window && c->kv_mode == HY_KV_PAGED) {
+            uint64_t each = ((uint64_t)group[g].window + c->n_step) / HY_KV_PAGE_TOK + 3;
+            n_page[g] = HY_MIN(n_page[g], each * c->n_seq);
+        }
+        bytes += n_page[g] * group[g].page_bytes;
+    }
+    return bytes;
+}
+
+/* The most tokens whose pool stays within kv_memory; where that is less than the context, a context that was
+ * not asked for gives way. */
+static hy_status within_memory(hy_core *c, const hy_options *o, const hy_kv_group *group, uint32_t n_group,
+                               uint64_t *kv_tokens, hy_err *err)
+{
+    uint64_t n_page[HY_KV_GROUPS_MAX];
+    if (!o->kv_memory || pool_pages(c, *kv_tokens, group, n_group, n_page) <= o->kv_memory) return HY_OK;
+    uint64_t lo = 0, hi = *kv_tokens;
+    while (lo < hi) {
+        uint64_t mid = hi - (hi - lo) / 2;
+        if (pool_pages(c, mid, group, n_group, n_page) <= o->kv_memory) lo = mid;
+        else hi = mid - 1;
+    }
+    lo -= lo % HY_KV_PAGE_TOK;
+    if (lo < HY_KV_PAGE_TOK || (o->n_ctx && lo < c->n_ctx))
+        return hy_fail(err, HY_E_LIMIT, "a KV pool of %llu bytes holds %llu tokens; the context has %u (needs %llu bytes)",
+                       (unsigned long long)o->kv_memory, (unsigned long long)lo, c->n_ctx,
+                       (unsigned long long)pool_pages(c, c->n_ctx, group, n_group, n_page));
+    *kv_tokens = lo;
+    c->n_ctx = (uint32_t)HY_MIN(c->n_ctx, lo);
+    return HY_OK;
+}
+
+static hy_status open_kv(hy_core *c, const hy_options *o, uint64_t kv_tokens, hy_err *err)
 {
     hy_kv_group group[HY_KV_GROUPS_MAX];
     memset(group, 0, sizeof group);
@@ -100,17 +153,13 @@ static hy_status open_kv(hy_core *c, uint64_t kv_tokens, hy_err *err)
     if (memory) return hy_fail_memory(err, "layers", n_layer * 3ull);
     if (n_group == 0)
         return hy_fail(err, HY_E_UNSUPPORTED, "the model has more than %d different windows", HY_KV_GROUPS_MAX);
-    uint64_t full = (kv_tokens + HY_KV_PAGE_TOK - 1) / HY_KV_PAGE_TOK + c->n_seq;
+    uint64_t n_page[HY_KV_GROUPS_MAX];
+    HY_TRY(within_memory(c, o, group, n_group, &kv_tokens, err));
+    c->kv_bytes = pool_pages(c, kv_tokens, group, n_group, n_page);
     for (uint32_t g = 0; g < n_group; g++) {
-        uint64_t n = full;
-        if (group[g].window && c->kv_mode == HY_KV_PAGED) {
-            uint64_t each = ((uint64_t)group[g].window + c->n_step) / HY_KV_PAGE_TOK + 3;
-            n = HY_MIN(n, each * c->n_seq);
-        }
-        if (n >= UINT32_MAX)
-            return hy_fail(err, HY_E_LIMIT, "a KV pool of %llu pages is too large", (unsigned long long)n);
-        group[g].n_page = (uint32_t)n;
-        c->kv_bytes += n * group[g].page_bytes;
+        if (n_page[g] >= UINT32_MAX)
+            return hy_fail(err, HY_E_LIMIT, "a KV pool of %llu pages is too large", (unsigned long long)n_page[g]);
+        group[g].n_page = (uint32_t)n_page[g];
     }
     return hy_kv_open(&c->kv, group, n_group, err);
 }
@@ -121,6 +170,23 @@ static uint32_t default_ctx(const hy_hparams *hp)
     double n = hp->n_ctx_train ? hp->n_ctx_train : 2048;
     if (hp->rope[0].kind == HY_ROPE_DYNAMIC) n *= HY_MAX(hp->rope[0].factor, 1);
     return (uint32_t)HY_MIN(n, 8192);
+}
+
+/* Names, shapes, types and some bytes of every tensor, and what else makes a page's bytes: two models that agree in
+ * all of it are the same model. */
+static uint64_t identity_of(const hy_core *c)
+{
+    uint64_t h = hy_hash64(c->model->kern.isa, strlen(c->model->kern.isa), HY_KV_PAGE_TOK);
+    const uint64_t how[] = { (uint64_t)c->kv_type, c->act_f32, c->fuse, c->file->bytes, c->model->weight_bytes };
+    h = hy_hash64(how, sizeof how, h);
+    for (uint64_t i = 0; i < c->file->n_tensor; i++) {
+        const hy_tensor *t = &c->file->tensor[i];
+        h = hy_hash64(t->name, strlen(t->name), h);
+        h = hy_hash64(t->dim, sizeof t->dim, h);
+        uint64_t n = HY_MIN(t->bytes, 64);
+        if (t->data && n) h = hy_hash64(t->data + (t->bytes - n) / 2, n, h);
+    }
+    return h;
 }
 
 static hy_status compile(hy_core *c, const hy_options *o, uint32_t n_out, hy_err *err)
@@ -134,19 +200,26 @@ static hy_status compile(hy_core *c, const hy_options *o, uint32_t n_out, hy_err
     c->kv_mode = o->kv_mode;
     c->act_f32 = o->act_f32;
     c->fuse = !o->no_fuse;
+    c->timing = o->timing;
+    c->prefix_cache = o->kv_mode == HY_KV_PAGED && !o->no_prefix_cache;
+    c->itl_ms = o->itl_target_ms > 0 ? o->itl_target_ms : 100;
+    c->ttft_ms = o->ttft_target_ms > 0 ? o->ttft_target_ms : 500;
     HY_TRY(kv_type_of(o->kv_type, c->model->all_float, &c->kv_type, err));
     if (n_out == 0) { /* a session: logits of whole chunks, within 64 MiB */
         uint64_t rows = 64 * HY_MIB / ((uint64_t)hp->n_vocab * sizeof(float));
         n_out = (uint32_t)HY_MAX(1, HY_MIN(rows, c->n_step));
     }
-    c->n_out = n_out;
+    c->n_out = n_out = HY_MIN(n_out, c->n_step);
     uint64_t kv_tokens = o->kv_tokens ? o->kv_tokens : (uint64_t)c->n_ctx * HY_MIN(c->n_seq, 4u);
     if (kv_tokens < c->n_ctx) c->n_ctx = (uint32_t)kv_tokens;
     if (o->kv_mode == HY_KV_CONTIGUOUS) kv_tokens = (uint64_t)c->n_ctx * c->n_seq;
-    HY_TRY(open_kv(c, kv_tokens, err));
+    HY_TRY(open_kv(c, o, kv_tokens, err));
     hy_plan_opts po = { .fuse = c->fuse, .act_f32 = o->act_f32, .kv_type = c->kv_type, .n_ctx = c->n_ctx,
                         .n_tok_max = c->n_step, .n_out_max = n_out, .n_row_max = c->n_seq };
-    return hy_plan_compile(&c->plan, c->model, &po, err);
+    HY_TRY(hy_plan_compile(&c->plan, c->model, &po, err));
+    if (c->timing && !hy_plan_timing(c->plan, true)) return hy_fail_memory(err, "timing", 0);
+    c->identity = identity_of(c);
+    return HY_OK;
 }
 
 hy_status hy_core_open(hy_core **out, const hy_options *o, uint32_t n_out, hy_err *err)

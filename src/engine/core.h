@@ -23,12 +23,17 @@ typedef struct hy_core {
     hy_kv_type kv_type;
     hy_kv_mode kv_mode;
     uint32_t n_ctx, n_seq, n_step, n_queue, n_out;
-    bool act_f32, fuse;
+    bool act_f32, fuse, timing;
+    bool prefix_cache;         /* sequences share pages */
+    double itl_ms, ttft_ms;    /* targets */
     uint64_t kv_bytes;
+    uint64_t identity;         /* of whatever decides the bytes of a page: weights, types, kernels */
     char *name;                /* general.name */
 } hy_core;
 
-/* n_out: most rows with logits in a step; 0: as many as a session wants (bounded by memory). */
+#define HY_OUT_ALL UINT32_MAX
+/* n_out: most rows with outputs in a step; HY_OUT_ALL: every token; 0: as many as a session wants (bounded by
+ * memory). */
 hy_status hy_core_open(hy_core **out, const hy_options *o, uint32_t n_out, hy_err *err);
 void hy_core_close(hy_core *c);                    /* accepts NULL */
 void hy_core_facts(const hy_core *c, hy_facts *out);

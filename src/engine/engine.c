@@ -4,18 +4,36 @@
 static hy_status arrays(hy_engine *e, hy_err *err)
 {
     const hy_core *c = e->core;
-    e->run = HY_NEW_ARRAY(hy_request *, c->n_seq);
-    e->seq = HY_NEW_ARRAY(hy_sched_seq, c->n_seq);
+    uint32_t n_vocab = c->model->hp.n_vocab;
+    uint64_t n_logit = (uint64_t)(c->n_seq + HY_OUT_SPARE) * n_vocab;
     e->row = HY_NEW_ARRAY(hy_row, c->n_seq);
     e->row_req = HY_NEW_ARRAY(hy_request *, c->n_seq);
     e->token = HY_NEW_ARRAY(int32_t, c->n_step);
     e->pos = HY_NEW_ARRAY(int32_t, c->n_step);
-    e->out_tok = HY_NEW_ARRAY(uint32_t, c->n_seq);
-    e->logits = hy_alloc_array((size_t)c->n_seq * c->model->hp.n_vocab, sizeof(float));
-    if (!e->run || !e->seq || !e->row || !e->row_req || !e->token || !e->pos || !e->out_tok || !e->logits)
-        return hy_fail_memory(err, "engine", (uint64_t)c->n_seq * c->model->hp.n_vocab * sizeof(float));
+    e->out_tok = HY_NEW_ARRAY(uint32_t, c->n_step);
+    e->logits = hy_alloc_array((size_t)n_logit, sizeof(float));
+    e->fork_logits = hy_alloc_array(n_vocab, sizeof(float));
+    e->mask = HY_NEW_ARRAY(uint32_t, HY_GRAM_WORDS(n_vocab));
+    e->page_map = hy_calloc(hy_kv_group_of(c->kv, 0)->n_page, sizeof *e->page_map);
+    if (!e->row || !e->row_req || !e->token || !e->pos || !e->out_tok || !e->logits || !e->fork_logits || !e->mask ||
+        !e->page_map)
+        return hy_fail_memory(err, "engine", n_logit * sizeof(float));
     HY_TRY(hy_queue_open(&e->queue, c->n_queue, err));
-    return hy_sampler_open(&e->sampler, c->model->hp.n_vocab, c->n_ctx, err);
+    HY_TRY(hy_queue_open(&e->commands, 64, err));
+    return hy_sampler_open(&e->sampler, n_vocab, c->n_ctx, err);
+}
+
+static hy_status open_sched(hy_engine *e, const hy_options *o, hy_err *err)
+{
+    const hy_core *c = e->core;
+    uint64_t swap_bytes = o->kv_swap_bytes ? o->kv_swap_bytes : HY_GIB;
+    if (o->kv_swap && c->kv_mode == HY_KV_PAGED) HY_TRY(hy_kv_swap_open(&e->swap, c->kv, o->kv_swap, swap_bytes, err));
+    static const hy_sched_mode modes[] = { [HY_KV_PAGED] = HY_SCHED_PAGED, [HY_KV_CONTIGUOUS] = HY_SCHED_CONTIGUOUS,
+                                           [HY_KV_OFF] = HY_SCHED_RECOMPUTE };
+    const hy_sched_opts so = { .kv = c->kv, .swap = e->swap, .mode = modes[c->kv_mode], .n_seq = c->n_seq,
+                               .n_step = c->n_step, .n_ctx = c->n_ctx, .n_out_spare = HY_OUT_SPARE,
+                               .itl_ms = c->itl_ms, .ttft_ms = c->ttft_ms, .prefix_cache = c->prefix_cache };
+    return hy_sched_open(&e->sched, &so, err);
 }
 
 hy_status hy_open(hy_engine **out, const hy_options *o, hy_err *err)
@@ -23,10 +41,13 @@ hy_status hy_open(hy_engine **out, const hy_options *o, hy_err *err)
     *out = NULL;
     hy_engine *e = HY_NEW(hy_engine);
     if (!e) return hy_fail_memory(err, "engine", sizeof *e);
-    uint32_t n_seq = o->n_seq ? o->n_seq : 8;
-    hy_status s = hy_core_open(&e->core, o, n_seq, err);
+    pthread_mutex_init(&e->vocab_lock, NULL);
+    hy_hist_init(e->hist);
+    hy_status s = hy_core_open(&e->core, o, HY_OUT_ALL, err);
     if (s == HY_OK) s = arrays(e, err);
+    if (s == HY_OK) s = open_sched(e, o, err);
     if (s == HY_OK) {
+        hy_publish_counts(e);
         e->started = pthread_create(&e->thread, NULL, hy_engine_main, e) == 0;
         if (!e->started) s = hy_fail(err, HY_E_MEMORY, "the engine's thread could not be started");
     }
@@ -46,35 +67,29 @@ void hy_close(hy_engine *e)
         hy_tick_wake(&e->wake);
         pthread_join(e->thread, NULL);
     }
-    if (e->queue.cell) hy_queue_close(&e->queue);
+    hy_queue_close(&e->queue);
+    hy_queue_close(&e->commands);
+    hy_sched_close(&e->sched);
     hy_sampler_close(e->sampler);
-    hy_free(e->run);
-    hy_free(e->seq);
+    hy_gram_vocab_close(e->vocab);
+    hy_kv_swap_close(e->swap);
     hy_free(e->row);
     hy_free(e->row_req);
     hy_free(e->token);
     hy_free(e->pos);
     hy_free(e->out_tok);
     hy_free(e->logits);
+    hy_free(e->fork_logits);
+    hy_free(e->mask);
+    hy_free((void *)e->page_map);
     hy_core_close(e->core);
+    pthread_mutex_destroy(&e->vocab_lock);
     hy_free(e);
 }
 
 void hy_engine_facts(const hy_engine *e, hy_facts *out)
 {
     hy_core_facts(e->core, out);
-}
-
-void hy_engine_counters(const hy_engine *e, hy_counters *out)
-{
-    *out = (hy_counters){
-        .n_step = atomic_load(&e->c_step), .n_token = atomic_load(&e->c_token),
-        .n_request = atomic_load(&e->c_request), .n_cancelled = atomic_load(&e->c_cancelled),
-        .n_paused = atomic_load(&e->c_paused), .n_running = atomic_load(&e->c_running),
-        .n_waiting = atomic_load(&e->n_waiting_all), .page_used = atomic_load(&e->c_page_used),
-        .page_all = atomic_load(&e->c_page_all), .slot_used = atomic_load(&e->c_slot_used),
-        .alloc_in_step = atomic_load(&e->c_alloc),
-    };
 }
 
 hy_status hy_engine_tokenize(const hy_engine *e, const char *text, size_t n, bool add_special,

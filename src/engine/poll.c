@@ -4,12 +4,14 @@
 #include <string.h>
 
 /* Where the first stop string begins in the held text, or -1. Of several the earliest wins. */
-static int64_t find_stop(const hy_request *r)
+static int64_t find_stop(const hy_request *r, int32_t *which)
 {
     int64_t best = -1;
     for (uint32_t i = 0; i < r->n_stop; i++) {
         const char *at = r->held.len ? memmem(r->held.data, r->held.len, r->stop[i], r->stop_len[i]) : NULL;
-        if (at && (best < 0 || at - r->held.data < best)) best = at - r->held.data;
+        if (!at || (best >= 0 && at - r->held.data >= best)) continue;
+        best = at - r->held.data;
+        *which = (int32_t)i;
     }
     return best;
 }
@@ -27,12 +29,14 @@ static size_t maybe_stop(const hy_request *r)
 /* Moves what may be sent from held to text. */
 static void release_text(hy_request *r, bool last)
 {
-    int64_t cut = find_stop(r);
+    int64_t cut = find_stop(r, &r->stop_index);
     if (cut >= 0) {
         hy_buf_put(&r->text, r->held.data, (size_t)cut);
         hy_buf_reset(&r->held);
         r->stopped = true;
-        hy_cancel(r);
+        int not = HY_WHY_NOT;
+        atomic_compare_exchange_strong(&r->cancel, &not, HY_WHY_STOP);
+        hy_tick_wake(&r->engine->wake);
         return;
     }
     size_t keep = last ? 0 : maybe_stop(r);
@@ -42,21 +46,6 @@ static void release_text(hy_request *r, bool last)
     memmove(r->held.data, r->held.data + n, keep);
     r->held.len = keep;
     r->held.data[keep] = 0;
-}
-
-void hy_request_usage(const hy_request *r, hy_usage *u)
-{
-    memset(u, 0, sizeof *u);
-    u->stop_index = u->stop_id = -1;
-    u->n_prompt = r->n_prompt;
-    u->n_output = r->n_taken;
-    u->n_paused = r->n_paused;
-    if (r->us_start) u->queue_ms = (double)(r->us_start - r->us_submit) / 1e3;
-    if (r->us_first) {
-        u->ttft_ms = (double)(r->us_first - r->us_submit) / 1e3;
-        u->prompt_ms = (double)(r->us_first - r->us_start) / 1e3;
-        u->decode_ms = (double)(r->us_last - r->us_first) / 1e3;
-    }
 }
 
 static hy_status take(hy_request *r, uint32_t n_out, hy_event *ev, hy_err *err)
@@ -78,8 +67,6 @@ static hy_status take(hy_request *r, uint32_t n_out, hy_event *ev, hy_err *err)
     ev->n_token = r->n_taken - first;
     return HY_OK;
 }
-_Static_assert(sizeof(hy_logprob) == sizeof(hy_sample_logprob), "the two are one layout");
-
 /* What is left when no more tokens come. */
 static void take_rest(hy_request *r)
 {
@@ -124,6 +111,6 @@ hy_status hy_poll(hy_request *r, int timeout_ms, hy_event *ev, hy_err *err)
             if (now >= until) return HY_OK;
             left = (int64_t)(until - now);
         }
-        hy_tick_wait(&r->tick, seen, left);
+        hy_word_wait(&r->tick, seen, left);
     }
 }

@@ -18,11 +18,6 @@ void hy_word_wake(_Atomic uint32_t *w)
     syscall(SYS_futex, (uint32_t *)w, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-void hy_tick_wait(hy_tick *t, uint32_t seen, int64_t timeout_us)
-{
-    hy_word_wait(t, seen, timeout_us);
-}
-
 void hy_tick_wake(hy_tick *t)
 {
     atomic_fetch_add(t, 1);

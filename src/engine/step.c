@@ -1,192 +1,101 @@
-/* The engine's thread: admit, fill, run, sample, publish. Takes no lock and allocates nothing. */
+/* The engine's thread: admit, share, run, emit. Takes no lock and allocates nothing. */
 #include "engine.h"
 #include <string.h>
 
-/* ---- lists ------------------------------------------------------------------------------------ */
+/* ---- who goes before the step ------------------------------------------------------------------ */
 
-static void wait_push_back(hy_engine *e, hy_request *r)
+static hy_finish ended(const hy_sched_req *q, uint64_t now)
 {
-    r->next = NULL;
-    if (e->wait_last) e->wait_last->next = r;
-    else e->wait_first = r;
-    e->wait_last = r;
+    const hy_request *r = q->owner;
+    int why = atomic_load_explicit(&r->cancel, memory_order_relaxed);
+    if (why) return why == HY_WHY_STOP ? HY_FINISH_STOP : HY_FINISH_CANCELLED;
+    return q->us_deadline && now >= q->us_deadline ? HY_FINISH_DEADLINE : HY_FINISH_NONE;
 }
 
-static void wait_push_front(hy_engine *e, hy_request *r)
+/* Cancelled ones, and those whose time is over, in every state. */
+static void sweep(hy_engine *e, uint64_t now)
 {
-    r->next = e->wait_first;
-    e->wait_first = r;
-    if (!e->wait_last) e->wait_last = r;
-}
-
-static void run_remove(hy_engine *e, uint32_t i)
-{
-    memmove(e->run + i, e->run + i + 1, (e->n_run - i - 1) * sizeof *e->run);
-    e->n_run--;
-}
-
-/* ---- finishing -------------------------------------------------------------------------------- */
-
-/* hy_release closes the gate and waits only while a call is inside; the engine never waits. */
-void hy_request_notify(hy_request *r)
-{
-    hy_tick_wake(&r->tick);
-    if (!r->notify) return;
-    uint32_t open = 0;
-    if (!atomic_compare_exchange_strong(&r->gate, &open, HY_GATE_CALLING)) return;
-    r->notify(r->notify_ctx);
-    if (atomic_fetch_and(&r->gate, ~HY_GATE_CALLING) & HY_GATE_RELEASED) hy_word_wake(&r->gate);
-}
-
-void hy_request_publish_finish(hy_request *r, hy_finish f)
-{
-    atomic_store(&r->finish, f);
-    hy_request_notify(r);
-}
-
-/* What runs and what it holds, as seen from outside. */
-static void count(hy_engine *e)
-{
-    const hy_kv *kv = e->core->kv;
-    uint64_t slots = 0;
-    for (uint32_t i = 0; i < e->n_run; i++) slots += e->run[i]->n_done;
-    uint32_t all = hy_kv_group_of(kv, 0)->n_page;
-    atomic_store(&e->c_page_all, all);
-    atomic_store(&e->c_page_used, all - hy_kv_free_pages(kv, 0));
-    atomic_store(&e->c_slot_used, slots);
-    atomic_store(&e->c_running, e->n_run);
-}
-
-/* Pages go back, and the counters say so, before the caller hears of the end. */
-static void finish(hy_engine *e, hy_request *r, hy_finish f)
-{
-    hy_kv_truncate(e->core->kv, &r->table, 0);
-    count(e);
-    if (f == HY_FINISH_CANCELLED) atomic_fetch_add(&e->c_cancelled, 1);
-    hy_request_publish_finish(r, f);
-    hy_request_unref(r);
+    hy_sched *s = &e->sched;
+    for (uint32_t i = 0; i < s->n_run;) {
+        hy_finish f = ended(s->run[i], now);
+        if (f == HY_FINISH_NONE) i++;
+        else hy_emit_finish(e, s->run[i]->owner, f);
+    }
+    for (hy_sched_req *q = s->wait_first, *next; q; q = next) {
+        next = q->next;
+        hy_finish f = ended(q, now);
+        if (f != HY_FINISH_NONE) hy_emit_finish(e, q->owner, f);
+    }
 }
 
 static void fail_all(hy_engine *e, const hy_err *err)
 {
-    while (e->n_run) {
-        hy_request *r = e->run[0];
-        run_remove(e, 0);
+    while (e->sched.n_run) {
+        hy_request *r = e->sched.run[0]->owner;
         r->status = err->code;
         r->err = *err;
-        finish(e, r, HY_FINISH_ERROR);
+        hy_emit_finish(e, r, HY_FINISH_ERROR);
     }
 }
 
-static void drop_cancelled(hy_engine *e)
+/* From the scheduler: r runs (again), or was paused. */
+static void on_start(void *engine, hy_sched_req *q, uint64_t now)
 {
-    for (uint32_t i = 0; i < e->n_run;) {
-        hy_request *r = e->run[i];
-        if (!atomic_load_explicit(&r->cancel, memory_order_relaxed)) {
-            i++;
-            continue;
-        }
-        run_remove(e, i);
-        finish(e, r, HY_FINISH_CANCELLED);
-    }
-    hy_request **at = &e->wait_first, *last = NULL;
-    while (*at) {
-        hy_request *r = *at;
-        if (atomic_load_explicit(&r->cancel, memory_order_relaxed)) {
-            *at = r->next;
-            atomic_fetch_sub(&e->n_waiting_all, 1);
-            finish(e, r, HY_FINISH_CANCELLED);
-        } else {
-            last = r;
-            at = &r->next;
-        }
-    }
-    e->wait_last = last;
+    hy_engine *e = engine;
+    hy_request *r = q->owner;
+    atomic_fetch_sub(&e->n_waiting_all, 1);
+    hy_span_end(r, now);
+    if (HY_GET(r->us_start)) return;
+    HY_SET(r->us_start, now);
+    HY_BUMP(e->c_request, 1);
+    hy_hist_add(&e->hist[HY_H_QUEUE], (double)(now - r->us_submit) / 1e6);
 }
 
-/* ---- admission -------------------------------------------------------------------------------- */
-
-static void admit(hy_engine *e)
+static void on_pause(void *engine, hy_sched_req *q, uint64_t now)
 {
-    hy_core *c = e->core;
-    while (e->wait_first && e->n_run < c->n_seq) {
-        hy_request *r = e->wait_first;
-        /* the whole of what is known must fit beside a page of growth for each that runs */
-        uint32_t n = c->kv_mode == HY_KV_CONTIGUOUS ? c->n_ctx : r->n_known + 1;
-        bool windowed = false;
-        for (uint32_t g = 0; g < hy_kv_n_group(c->kv); g++) windowed |= hy_kv_group_of(c->kv, g)->window != 0;
-        if (e->n_run && !windowed && !hy_sched_fits(c->kv, n, e->n_run)) return;
-        if (c->kv_mode == HY_KV_CONTIGUOUS &&
-            hy_kv_reserve(c->kv, &r->table, r->n_prompt + r->n_max, NULL) != HY_OK)
-            return;
-        e->wait_first = r->next;
-        if (!e->wait_first) e->wait_last = NULL;
-        atomic_fetch_sub(&e->n_waiting_all, 1);
-        if (!r->admitted) {
-            r->admitted = true;
-            r->us_start = hy_now_us();
-            atomic_fetch_add(&e->c_request, 1);
-        }
-        e->run[e->n_run++] = r;
-    }
-}
-
-static void pause_request(hy_engine *e, uint32_t i)
-{
-    hy_request *r = e->run[i];
-    run_remove(e, i);
-    hy_kv_truncate(e->core->kv, &r->table, 0);
-    r->n_done = 0;
-    r->n_paused++;
-    atomic_fetch_add(&e->c_paused, 1);
+    hy_engine *e = engine;
     atomic_fetch_add(&e->n_waiting_all, 1);
-    wait_push_front(e, r);
+    hy_span_begin(q->owner, HY_SPAN_PAUSE, now);
 }
 
 /* ---- a batch ---------------------------------------------------------------------------------- */
 
-static void refill(hy_engine *e)
+/* Does the token at position pos want logits or its hidden state? */
+static bool wants_out(const hy_request *r, uint32_t pos)
 {
-    for (uint32_t i = 0; i < e->n_run; i++)
-        e->seq[i] = (hy_sched_seq){ e->run[i]->n_known, e->run[i]->n_done, 0 };
-    hy_sched_fill(e->seq, e->n_run, e->core->n_step);
+    if (r->pool == HY_POOL_MEAN) return pos >= r->n_pooled;
+    if (pos + 1 == r->q.n_known) return true;
+    return r->plp && pos + 1 >= r->n_plp && pos + 1 < r->n_prompt;
 }
 
-/* Pages for every row; where they run out somebody is paused and the shares are made again. */
-static hy_status reserve(hy_engine *e, hy_err *err)
+static void add_row(hy_engine *e, hy_batch *b, hy_request *r)
 {
-    refill(e);
-    for (uint32_t i = 0; i < e->n_run; i++) {
-        hy_request *r = e->run[i];
-        if (e->seq[i].n_give == 0) continue;
-        hy_status s = hy_kv_reserve(e->core->kv, &r->table, r->n_done + e->seq[i].n_give, err);
-        if (s == HY_OK) continue;
-        uint32_t victim = hy_sched_victim(e->seq, e->n_run, i);
-        if (s != HY_E_LIMIT || victim == e->n_run) return s;
-        pause_request(e, victim);
-        refill(e);
-        i = UINT32_MAX; /* again from the first: reserving twice changes nothing */
+    uint32_t n = r->q.n_give;
+    e->row[b->n_row] = (hy_row){ .table = &r->q.table, .tok_first = b->n_tok, .n_tok = n, .pos0 = r->q.n_done,
+                                 .n_total = r->n_prompt };
+    e->row_req[b->n_row++] = r;
+    r->at = r->q.n_done;
+    r->i_out = b->n_out;
+    for (uint32_t k = 0; k < n; k++) {
+        e->token[b->n_tok] = r->ids[r->at + k];
+        e->pos[b->n_tok] = (int32_t)(r->at + k);
+        if (wants_out(r, r->at + k)) e->out_tok[b->n_out++] = b->n_tok;
+        b->n_tok++;
     }
-    return HY_OK;
+    r->n_out_rows = b->n_out - r->i_out;
 }
 
+/* Rows that want only hidden states stand last. */
 static void build(hy_engine *e, hy_batch *b)
 {
     memset(b, 0, sizeof *b);
-    for (uint32_t i = 0; i < e->n_run; i++) {
-        hy_request *r = e->run[i];
-        uint32_t n = e->seq[i].n_give;
-        r->n_give = n;
-        if (n == 0) continue;
-        e->row[b->n_row] = (hy_row){ .table = &r->table, .tok_first = b->n_tok, .n_tok = n, .pos0 = r->n_done,
-                                     .n_total = r->n_prompt };
-        e->row_req[b->n_row++] = r;
-        for (uint32_t k = 0; k < n; k++) {
-            e->token[b->n_tok + k] = r->ids[r->n_done + k];
-            e->pos[b->n_tok + k] = (int32_t)(r->n_done + k);
+    for (int pool = 0; pool < 2; pool++) {
+        uint32_t before = b->n_out;
+        for (uint32_t i = 0; i < e->sched.n_run; i++) {
+            hy_request *r = e->sched.run[i]->owner;
+            if (r->q.n_give && (r->pool != HY_POOL_NONE) == pool) add_row(e, b, r);
         }
-        b->n_tok += n;
-        if (r->n_done + n == r->n_known) e->out_tok[b->n_out++] = b->n_tok - 1;
+        if (pool) b->n_hidden = b->n_out - before;
     }
     b->token = e->token;
     b->pos = e->pos;
@@ -194,97 +103,68 @@ static void build(hy_engine *e, hy_batch *b)
     b->out_tok = e->out_tok;
 }
 
-/* ---- after a step ----------------------------------------------------------------------------- */
-
-/* Takes the token of one row; returns how the request goes on. */
-static hy_finish take_token(hy_engine *e, hy_request *r, float *logits)
-{
-    uint32_t i = r->n_known - r->n_prompt;
-    hy_sample_logprob *top = r->top ? r->top + (size_t)i * (uint32_t)r->top_logprobs : NULL;
-    float own = 0;
-    int32_t id = hy_sample(e->sampler, &r->sampling, logits, e->core->model->hp.n_vocab, r->ids, r->n_known,
-                           r->n_known, r->top_logprobs, &own, top);
-    uint64_t now = hy_now_us();
-    if (i == 0) r->us_first = now;
-    r->us_last = now;
-    atomic_fetch_add(&e->c_token, 1);
-    if (!r->ignore_eos && hy_tok_is_end(e->core->tok, id)) return HY_FINISH_STOP;
-    r->out[i] = (hy_out_token){ id, own, now };
-    r->ids[r->n_known++] = id;
-    atomic_store(&r->n_out, i + 1);
-    if (i + 1 == r->n_max) return HY_FINISH_LENGTH;
-    hy_request_notify(r);
-    return HY_FINISH_NONE;
-}
-
-static void after(hy_engine *e, const hy_batch *b)
-{
-    hy_core *c = e->core;
-    uint32_t i_out = 0;
-    for (uint32_t k = 0; k < b->n_row; k++) {
-        hy_request *r = e->row_req[k];
-        r->n_done += r->n_give;
-        if (c->kv_mode == HY_KV_PAGED) hy_kv_slide(c->kv, &r->table, r->n_done);
-        if (r->n_done < r->n_known) continue;
-        hy_finish f = take_token(e, r, e->logits + (size_t)i_out++ * c->model->hp.n_vocab);
-        if (c->kv_mode == HY_KV_OFF) {
-            hy_kv_truncate(c->kv, &r->table, 0);
-            r->n_done = 0;
-        }
-        if (f == HY_FINISH_NONE) continue;
-        for (uint32_t i = 0; i < e->n_run; i++)
-            if (e->run[i] == r) run_remove(e, i);
-        finish(e, r, f);
-    }
-}
+/* ---- a step ----------------------------------------------------------------------------------- */
 
 static void step(hy_engine *e)
 {
+    hy_core *c = e->core;
     hy_err err = { HY_OK, "" };
-    uint64_t n_alloc = hy_alloc_count_here();
-    hy_batch b;
-    hy_status s = reserve(e, &err);
-    if (s == HY_OK) {
+    hy_batch b = { 0 };
+    uint32_t n_tok = 0;
+    uint64_t us = hy_now_us();
+    hy_status s = hy_sched_step(&e->sched, us, &n_tok, &err);
+    if (s == HY_OK && n_tok) {
         build(e, &b);
-        s = hy_plan_run(e->core->plan, e->core->team, e->core->kv, &b, e->logits, &err);
+        s = hy_plan_run(c->plan, c->team, c->kv, &b, e->logits, &err);
     }
     if (s != HY_OK) {
         hy_log(HY_LOG_ERROR, "engine: step failed", "error=\"%s\"", err.msg);
         fail_all(e, &err);
         return;
     }
-    atomic_fetch_add(&e->c_step, 1);
-    after(e, &b);
-    count(e);
-    atomic_fetch_add(&e->c_alloc, hy_alloc_count_here() - n_alloc);
+    uint64_t now = hy_now_us();
+    double ms = (double)(now - us) / 1e3;
+    for (uint32_t k = 0; k < b.n_row; k++)
+        hy_span_step(e->row_req[k], us, now, e->row_req[k]->q.n_give, b.n_tok - e->row_req[k]->q.n_give);
+    hy_sched_done(&e->sched, ms);
+    e->map_stale = true;
+    hy_publish_step(e, ms, b.n_tok);
+    hy_emit_step(e, b.n_row);
+    hy_publish_map(e, false);
+}
+
+static void work(hy_engine *e)
+{
+    uint64_t n_alloc = hy_alloc_count_here(), now = hy_now_us();
+    hy_request *r;
+    while ((r = hy_queue_take(&e->queue))) hy_sched_add(&e->sched, &r->q);
+    sweep(e, now);
+    hy_sched_admit(&e->sched, now);
+    if (e->sched.n_run) step(e);
+    HY_BUMP(e->c_alloc, hy_alloc_count_here() - n_alloc);
 }
 
 void *hy_engine_main(void *engine)
 {
     hy_engine *e = engine;
+    e->sched.o.ctx = e;
+    e->sched.o.on_start = on_start;
+    e->sched.o.on_pause = on_pause;
     for (;;) {
         uint32_t seen = atomic_load(&e->wake);
-        hy_request *r;
-        while ((r = hy_queue_take(&e->queue))) wait_push_back(e, r);
+        hy_engine_do_commands(e, false);
         if (atomic_load(&e->stop)) break;
-        drop_cancelled(e);
-        admit(e);
-        if (e->n_run) {
-            step(e);
-        } else {
-            atomic_store(&e->c_running, 0);
-            hy_tick_wait(&e->wake, seen, -1);
-        }
+        work(e);
+        if (e->sched.n_run) continue;
+        hy_publish_counts(e);
+        hy_publish_map(e, true);
+        /* what waits while nobody runs waits for pages of files or the clock: look again soon */
+        hy_word_wait(&e->wake, seen, e->sched.n_wait ? 1000 : -1);
     }
-    while (e->wait_first) {
-        hy_request *r = e->wait_first;
-        e->wait_first = r->next;
-        finish(e, r, HY_FINISH_CANCELLED);
-    }
-    while (e->n_run) {
-        hy_request *r = e->run[0];
-        run_remove(e, 0);
-        finish(e, r, HY_FINISH_CANCELLED);
-    }
+    hy_engine_do_commands(e, true);
+    hy_request *r;
+    while ((r = hy_queue_take(&e->queue))) hy_sched_add(&e->sched, &r->q);
+    while (e->sched.n_run) hy_emit_finish(e, e->sched.run[0]->owner, HY_FINISH_CANCELLED);
+    while (e->sched.wait_first) hy_emit_finish(e, e->sched.wait_first->owner, HY_FINISH_CANCELLED);
     return NULL;
 }

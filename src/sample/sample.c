@@ -317,6 +317,20 @@ static void best_of(const float *x, uint32_t n, double lse, uint32_t n_top, hy_s
     for (uint32_t i = 0; i < have; i++) top[i].logprob = (float)(top[i].logprob - lse);
 }
 
+void hy_sample_logprobs(const float *logits, uint32_t n_vocab, int32_t id, uint32_t n_top, float *own,
+                        hy_sample_logprob *top)
+{
+    double lse = log_sum_exp(logits, n_vocab);
+    if (n_top > 0) best_of(logits, n_vocab, lse, n_top, top);
+    *own = (float)(logits[id] - lse);
+}
+
+static void apply_mask(const uint32_t *mask, float *logits, uint32_t n_vocab)
+{
+    for (uint32_t i = 0; i < n_vocab; i++)
+        if (!(mask[i / 32] >> (i % 32) & 1)) logits[i] = -INFINITY;
+}
+
 int32_t hy_sample(hy_sampler *w, const hy_sampling *s, float *logits, uint32_t n_vocab, const int32_t *hist,
                   uint32_t n_hist, uint64_t pos, int32_t top_logprobs, float *own, hy_sample_logprob *top)
 {
@@ -326,6 +340,7 @@ int32_t hy_sample(hy_sampler *w, const hy_sampling *s, float *logits, uint32_t n
         if (top_logprobs > 0) best_of(logits, n_vocab, lse, (uint32_t)top_logprobs, top);
         memcpy(w->raw, logits, n_vocab * sizeof *logits);
     }
+    if (s->mask) apply_mask(s->mask, logits, n_vocab);
     const double value[HY_SA_COUNT] = { 0, s->repeat, s->frequency, s->presence, s->no_repeat_ngram,
                                         s->temperature, s->top_k, s->top_p, s->min_p, s->typical_p };
     bool greedy = s->temperature == 0;

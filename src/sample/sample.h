@@ -22,6 +22,7 @@ typedef struct hy_sampling {
     uint32_t no_repeat_ngram;  /* 0: off */
     uint64_t seed;
     const hy_sample_bias *bias; uint32_t n_bias;
+    const uint32_t *mask;      /* allowed tokens, bit id % 32 of word id / 32; applied first; NULL: all */
 } hy_sampling;
 void hy_sampling_init(hy_sampling *s);             /* neutral, temperature 1 */
 /* Every field finite and in range; ids of biases < n_vocab. Message: field, value, limit. */
@@ -51,5 +52,9 @@ int32_t hy_sample(hy_sampler *w, const hy_sampling *s, float *logits, uint32_t n
 
 /* Gumbel noise for (seed, pos, id). */
 double hy_sample_gumbel(uint64_t seed, uint64_t pos, int32_t id);
+
+/* Of logits that stay as they are: the logprob of `id` and the n_top best, best first. */
+void hy_sample_logprobs(const float *logits, uint32_t n_vocab, int32_t id, uint32_t n_top, float *own,
+                        hy_sample_logprob *top);
 
 #endif

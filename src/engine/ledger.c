@@ -1,0 +1,88 @@
+/* Memory by purpose, as it lies in the process now. Large regions are asked for page by page (a pool that has
+ * not been touched costs nothing yet); the heap and the files' own pages complete the sum. */
+#include "engine.h"
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Bytes of [p, p + n) that are in memory. */
+static uint64_t resident(const void *p, uint64_t n)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), sum = 0;
+    uintptr_t at = (uintptr_t)p / page * page, end = (uintptr_t)p + n;
+    unsigned char seen[4096];
+    while (p && at < end) {
+        uint64_t n_page = HY_MIN((end - at + page - 1) / page, sizeof seen);
+        if (mincore((void *)at, n_page * page, seen) != 0) return sum;
+        for (uint64_t i = 0; i < n_page; i++) sum += (seen[i] & 1) * page;
+        at += n_page * page;
+    }
+    return sum;
+}
+
+static uint64_t of(hy_region r)
+{
+    return resident(r.p, r.n_bytes);
+}
+
+/* Resident pages of the process, and those of them that are files'. */
+static bool statm(uint64_t *rss, uint64_t *shared)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f) return false;
+    uint64_t size, a, b;
+    int n = fscanf(f, "%" SCNu64 " %" SCNu64 " %" SCNu64, &size, &a, &b);
+    fclose(f);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    *rss = a * page;
+    *shared = b * page;
+    return n == 3;
+}
+
+static void put(hy_stats *out, const char *name, uint64_t bytes)
+{
+    if (out->n_ledger == HY_STATS_LEDGER) return;
+    out->ledger[out->n_ledger].name = name;
+    out->ledger[out->n_ledger++].bytes = bytes;
+}
+
+static uint64_t kv_resident(const hy_core *c)
+{
+    uint64_t sum = 0;
+    for (uint32_t g = 0; g < hy_kv_n_group(c->kv); g++) {
+        const hy_kv_group *grp = hy_kv_group_of(c->kv, g);
+        sum += resident(hy_kv_page(c->kv, g, 0), grp->page_bytes * grp->n_page);
+    }
+    return sum;
+}
+
+uint64_t hy_ledger(const hy_engine *e, hy_stats *out)
+{
+    const hy_core *c = e->core;
+    uint64_t rss = 0, shared = 0, n_vocab = c->model->hp.n_vocab;
+    statm(&rss, &shared);
+    (void)rss;
+    uint64_t logits = (uint64_t)(c->n_seq + HY_OUT_SPARE) * n_vocab * sizeof(float);
+    uint64_t kv = kv_resident(c), weights = of(hy_model_region(c->model)), plan = of(hy_plan_region(c->plan));
+    uint64_t requests = HY_GET(e->c_request_bytes), logit = resident(e->logits, logits);
+    uint64_t sampler = n_vocab * 20, guide = e->vocab ? hy_gram_vocab_bytes(e->vocab) : 0;
+    uint64_t tables = hy_kv_group_of(c->kv, 0)->n_page;
+    struct mallinfo2 heap = mallinfo2();
+    uint64_t on_heap = heap.arena + heap.hblkhd, of_heap = requests + sampler + guide + tables + logit;
+    put(out, "weights", weights);
+    put(out, "kv_pool", kv);
+    put(out, "cache_tables", tables);
+    put(out, "plan", plan);
+    put(out, "logits", logit);
+    put(out, "requests", requests);
+    put(out, "sampler", sampler);
+    put(out, "guides", guide);
+    put(out, "other_heap", on_heap > of_heap ? on_heap - of_heap : 0);
+    put(out, "files", shared);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < out->n_ledger; i++) sum += out->ledger[i].bytes;
+    return sum;
+}
