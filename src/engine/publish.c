@@ -31,6 +31,7 @@ void hy_publish_counts(hy_engine *e)
     HY_SET(e->c_evicted, cs.evicted_tok);
     HY_SET(e->c_page_cached, cs.n_idle);
     HY_SET(e->c_cow, cs.n_cow);
+    HY_SET(e->c_cascade, hy_plan_cascade_saved(e->core->plan));
     if (e->swap) {
         hy_kv_swap_stats ss;
         hy_kv_swap_stats_of(e->swap, &ss);

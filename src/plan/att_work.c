@@ -216,5 +216,5 @@ void hy_plan_att_work(hy_plan *p, uint32_t n_thread)
 
 uint64_t hy_plan_cascade_saved(const hy_plan *p)
 {
-    return p->cascade_saved;
+    return p->cascade_saved / p->m->hp.n_layer;
 }

@@ -130,7 +130,7 @@ struct hy_plan {
     uint32_t att_cap;                   /* items, units */
     float *att_m, *att_l, *att_o;       /* tiles' results */
     uint64_t res_cap;
-    uint64_t cascade_saved;
+    uint64_t cascade_saved;             /* tokens of a layer each */
     hy_moe moe;
     hy_scratch *scratch;                /* [n_thread_max] */
     atomic_uint *counter;               /* [n_entry * 2]: next item of a shared list */

@@ -79,7 +79,7 @@ typedef struct hy_plan hy_plan;
 hy_status hy_plan_compile(hy_plan **out, const hy_model *m, const hy_plan_opts *o, hy_err *err);
 void hy_plan_free(hy_plan *p);                     /* accepts NULL */
 uint64_t hy_plan_bytes(const hy_plan *p);          /* slots and tables */
-/* Keys (a token of a layer each) that steps so far did not read again because their page was shared. */
+/* Key tokens (mean over the layers) that steps so far did not read again because their page was shared. */
 uint64_t hy_plan_cascade_saved(const hy_plan *p);
 hy_region hy_plan_region(const hy_plan *p);        /* of these, the one large region */
 
