@@ -1,0 +1,10 @@
+# Programs that measure one thing: ninja bench_<name>; not part of the tests.
+if(HY_KERN_ONLY)
+  return()
+endif()
+file(GLOB bench_src CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/*.c)
+foreach(src ${bench_src})
+  get_filename_component(name ${src} NAME_WE)
+  add_executable(bench_${name} EXCLUDE_FROM_ALL ${src})
+  target_link_libraries(bench_${name} PRIVATE hy_plan)
+endforeach()
