@@ -18,6 +18,11 @@ void hy_route_chat(hy_exchange *x);
 void hy_route_completions(hy_exchange *x);
 void hy_route_embeddings(hy_exchange *x);
 
+/* route_messages.c, route_responses.c */
+void hy_route_messages(hy_exchange *x);
+void hy_route_count_tokens(hy_exchange *x);
+void hy_route_responses(hy_exchange *x);
+
 /* route_tokenize.c */
 void hy_route_tokenize(hy_exchange *x);
 void hy_route_detokenize(hy_exchange *x);
