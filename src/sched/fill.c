@@ -56,7 +56,7 @@ static void give_chunk(hy_sched_seq *q, share *s, const hy_sched_limits *l, cons
     uint32_t x = within(c, sh, s->n_tok, s->keys, q->n_done, room, s->limit_ms);
     if (s->first) x = HY_MAX(x, HY_MIN(room, HY_KV_PAGE_TOK));
     uint32_t over = (q->n_done + x) % HY_KV_PAGE_TOK;
-    if (x < want && x >= HY_KV_PAGE_TOK && over < x && !q->each_out) x -= over; /* end on a page */
+    if (x < room && x >= HY_KV_PAGE_TOK && over < x && !q->each_out) x -= over; /* end on a page */
     q->n_give = x;
     s->n_tok += x;
     s->keys += hy_sched_keys(sh, q->n_done, x);
