@@ -122,7 +122,7 @@ function show(s) {
   view.waiting(n["vllm:num_requests_waiting"], n.hayate_requests_paused ? `${n.hayate_requests_paused} paused` : "");
   view.kv((100 * n["vllm:kv_cache_usage_perc"]).toFixed(0), "% of " + short(n.hayate_kv_pages));
   const asked = n["vllm:prefix_cache_queries_total"];
-  view.hits(asked ? (100 * n["vllm:prefix_cache_hits_total"] / asked).toFixed(0) : "–", asked ? "% of prompt tokens" : "");
+  view.hits(asked ? (100 * n["vllm:prefix_cache_hits_total"] / asked).toFixed(0) : "–", asked ? "% of tokens" : "");
 
   const shares = classes(s.hist[TTFT], old === now ? null : old.hist[TTFT], [0.2, 0.5, 1]), all = shares.reduce((a, b) => a + b, 0);
   const names = ["≤ 200 ms", "≤ 500 ms", "≤ 1 s", "above"], paint = ["--good", "--c1", "--c2", "--c3"];
