@@ -21,6 +21,7 @@ hy_exchange *hy_x_new(hy_server *s, const char *target)
     uint64_t n = atomic_fetch_add(&s->n_id, 1);
     snprintf(x->id, sizeof x->id, "req-%016llx%08llx", (unsigned long long)hy_rng_at(s->id_key, 1, n),
              (unsigned long long)(hy_rng_at(s->id_key, 2, n) >> 32));
+    x->work_done = true; /* until a worker gets it */
     atomic_init(&x->refs, 1);
     pthread_mutex_init(&x->lock, NULL);
     pthread_mutex_init(&x->poll_lock, NULL);

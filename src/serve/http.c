@@ -294,7 +294,6 @@ static enum MHD_Result look_at_head(hy_exchange *x, const char *method)
     x->record.unix_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - (int64_t)(hy_clock_us() - x->us);
     MHD_get_connection_values_n(x->conn, MHD_HEADER_KIND, one_header, x);
     if (x->head.failed || !split_target(x)) return MHD_NO;
-    x->work_done = true;
     find_route(x);
     if (x->route) {
         x->body_max = HY_MIN(x->route->body_max, x->s->o.body_max);
