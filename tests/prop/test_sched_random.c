@@ -16,6 +16,9 @@
 
 enum { N_SCHEDULE = 10000, MAX_REQ = 40, MAX_PROMPT = 300, MAX_OUT = 100, MAX_CTX = MAX_PROMPT + MAX_OUT };
 #define SLOT_BYTES 8u
+/* predicted / measured wait: up to a quarter, half, ... */
+enum { N_OFF = 6 };
+static const double off_bound[N_OFF] = { 0.25, 0.5, 1, 2, 4, INFINITY };
 
 typedef struct job {
     hy_sched_req q;
@@ -23,6 +26,7 @@ typedef struct job {
     int32_t want[MAX_OUT + 1]; /* the answer, alone */
     uint32_t n_out_max;        /* ends by itself after so many */
     uint64_t seed, us_arrive, us_cancel;
+    double predicted_ms;       /* wait for the first token, at arrival; 0: not asked */
     bool added, gone, whole;
 } job;
 
@@ -35,7 +39,7 @@ typedef struct world {
     uint64_t rnd, us;
     double a, b, c, noise;     /* the machine: ms = a + b tokens + c kilo-keys */
     uint32_t window[2], n_group;
-    uint64_t n_step, n_tok;
+    uint64_t n_step, n_tok, off[N_OFF];
     bool tight;                /* answers always seem to be short: too many are let in, some must pause */
 } world;
 
@@ -105,6 +109,12 @@ static void take_token(world *w, job *j, uint64_t h)
     if (id != j->want[i]) fail_msg("token %u of an answer is %d, alone it was %d", i, id, j->want[i]);
     j->ids[j->q.n_known++] = id;
     j->q.decoding = true;
+    if (i == 0 && j->predicted_ms > 0) {
+        double ms = (double)(w->us - j->us_arrive) / 1e3;
+        uint32_t k = 0;
+        while (k < N_OFF - 1 && j->predicted_ms > off_bound[k] * ms) k++;
+        w->off[k]++;
+    }
     if (i + 1 == HY_MIN(j->n_out_max, j->q.n_max)) end_job(w, j, true);
 }
 
@@ -193,6 +203,10 @@ static void arrivals(world *w)
         job *j = &w->job[i];
         if (!j->added && j->us_arrive <= w->us) {
             j->added = true;
+            hy_sched_load load;
+            hy_sched_load_of(&w->s, &load);
+            if (w->s.cost.n > 20 && !w->tight && !j->q.group && j->q.priority == 0)
+                j->predicted_ms = hy_sched_predict_wait(&load, j->q.n_prompt);
             hy_sched_add(&w->s, &j->q);
         }
         if (!j->added || j->gone) continue;
@@ -331,7 +345,7 @@ static void schedules(void **state)
 {
     job *jobs = malloc(MAX_REQ * sizeof *jobs);
     hy_sched_counts sum = { 0 };
-    uint64_t n_step = 0, n_tok = 0, swapped = 0;
+    uint64_t n_step = 0, n_tok = 0, swapped = 0, off[N_OFF] = { 0 }, n_wait = 0;
     for (uint64_t i = 0; i < N_SCHEDULE; i++) {
         world w;
         open_world(&w, i, jobs);
@@ -344,6 +358,7 @@ static void schedules(void **state)
         swapped += swap.in_bytes;
         n_step += w.n_step;
         n_tok += w.n_tok;
+        for (int k = 0; k < N_OFF; k++) off[k] += w.off[k], n_wait += w.off[k];
         close_world(&w);
     }
     free(jobs);
@@ -355,6 +370,13 @@ static void schedules(void **state)
     assert_true(sum.hit_tok > 100000);
     assert_true(sum.n_fork > 1000);
     assert_true(swapped > 0);
+    print_message("%llu waits; predicted / measured up to 1/4, 1/2, 1, 2, 4, more: %llu %llu %llu %llu %llu %llu\n",
+                  (unsigned long long)n_wait, (unsigned long long)off[0], (unsigned long long)off[1],
+                  (unsigned long long)off[2], (unsigned long long)off[3], (unsigned long long)off[4],
+                  (unsigned long long)off[5]);
+    /* who waits is told about how long: most are right within a factor of two */
+    assert_true(off[2] + off[3] > n_wait / 2);
+    assert_true(off[1] + off[2] + off[3] + off[4] > n_wait * 8 / 10);
 }
 
 /* A steady stream of urgent requests, more than the machine can do: the ordinary one among them starts once it has
