@@ -1,5 +1,6 @@
 /* The table of routes, and how a path finds its row. A new endpoint is a file and a row. */
 #include "serve/impl.h"
+#include "serve/openapi.h"
 #include "serve/page.h"
 #include "serve/rows.h"
 #include <string.h>
@@ -23,8 +24,9 @@ const hy_route hy_routes[] = {
     { "POST", "/apply-template", hy_route_apply_template, 32 * HY_MIB, 0, "the prompt that messages make" },
     { "GET", "/v1/requests/{id}", hy_route_request, 0, 0, "where a request's time went; the last 1024 are kept" },
     { "DELETE", "/v1/requests/{id}", hy_route_request_cancel, 0, HY_ROUTE_INLINE, "cancel a running request" },
-    { "GET", "/metrics", hy_route_metrics, 0, 0, "what the server counts, as Prometheus text" },
-    { "GET", "/stats", hy_route_stats, 0, 0, "the same as JSON" },
+    { "GET", "/metrics", hy_route_metrics, 0, HY_ROUTE_INLINE, "what the server counts, as Prometheus text" },
+    { "GET", "/stats", hy_route_stats, 0, HY_ROUTE_INLINE, "the same as JSON" },
+    { "GET", "/openapi.json", hy_route_openapi, 0, HY_ROUTE_OPEN | HY_ROUTE_LOADING, "this description of the API" },
     { "GET", "/", hy_route_page, 0, HY_ROUTE_INLINE | HY_ROUTE_OPEN | HY_ROUTE_LOADING, "the page: chat and live monitor" },
     { "GET", "/assets/{name}", hy_route_asset, 0, HY_ROUTE_INLINE | HY_ROUTE_OPEN | HY_ROUTE_LOADING, "the page's files" },
     { NULL, NULL, NULL, 0, 0, NULL },
