@@ -48,7 +48,9 @@ typedef enum hy_kv_mode {
 typedef struct hy_options {
     const char *model;         /* GGUF (any part of a split one) or a Hugging Face folder */
     uint32_t n_ctx;            /* longest sequence in tokens; 0: the model's own, at most 8192 */
-    uint32_t n_threads;        /* 0: the cores this process may use, capped by the cgroup quota */
+    uint32_t n_threads;        /* 0: chosen by measuring, among the cores this process may use, capped by the
+                                  cgroup quota */
+    uint32_t n_threads_decode; /* of steps of a few tokens; 0: as n_threads where that is given, else chosen too */
     uint32_t n_seq;            /* requests that run at once; 0: 8 */
     uint32_t n_step;           /* tokens of the largest step (chunk of a prompt); 0: 256 */
     uint32_t n_queue;          /* requests that may wait; 0: 256 */
@@ -254,6 +256,7 @@ typedef struct hy_facts {
     const char *name;          /* general.name, or "" */
     const char *isa, *kv_type;
     uint32_t n_ctx, n_ctx_train, n_vocab, n_layer, n_embd, n_threads, n_seq, n_step;
+    uint32_t n_threads_decode;
     uint64_t weight_bytes, kv_bytes, plan_bytes;
     bool has_template;
 } hy_facts;

@@ -51,13 +51,14 @@ static void print_shape(const shape *s, uint32_t repeats, const hy_facts *f, boo
     sorted(s, repeats, v);
     const char *test = s->n_prompt ? "pp" : "tg";
     uint32_t n = s->n_prompt ? s->n_prompt : s->n_gen;
+    uint32_t threads = s->n_prompt || s->rows > 4 ? f->n_threads : f->n_threads_decode;
     if (!json) {
-        printf("%s%-6u %7u %5u %8u %12.2f %12.2f .. %.2f\n", test, n, s->depth, s->rows, f->n_threads,
+        printf("%s%-6u %7u %5u %8u %12.2f %12.2f .. %.2f\n", test, n, s->depth, s->rows, threads,
                median(v, repeats), v[0], v[repeats - 1]);
         return;
     }
     printf("{\"test\":\"%s\",\"n\":%u,\"depth\":%u,\"rows\":%u,\"threads\":%u,\"isa\":\"%s\",\"kv_type\":\"%s\",\"tps\":[",
-           test, n, s->depth, s->rows, f->n_threads, f->isa, f->kv_type);
+           test, n, s->depth, s->rows, threads, f->isa, f->kv_type);
     for (uint32_t i = 0; i < repeats; i++) printf("%s%.3f", i ? "," : "", s->tps[i]);
     printf("],\"median\":%.3f}\n", median(v, repeats));
     fflush(stdout);

@@ -12,7 +12,8 @@ enum { MODEL = CLI_G_MODEL, SAMPLE = CLI_G_SAMPLE, RUN = CLI_G_RUN, CHAT = CLI_G
 
 const cli_option cli_options[] = {
     /* model */
-    { "threads", 't', MODEL | CLI_G_QUANT, CLI_NUM, OFF(n_threads), 1, 256, "N", "threads (default: the cores this process may use)", 0 },
+    { "threads", 't', MODEL | CLI_G_QUANT, CLI_NUM, OFF(n_threads), 1, 256, "N", "threads (default: chosen by measuring, at most the cores this process may use)", 0 },
+    { "threads-decode", 0, MODEL, CLI_NUM, OFF(n_threads_decode), 1, 256, "N", "threads of decode steps (default: as -t, or chosen)", 0 },
     { "ctx", 'c', MODEL | CLI_G_CTX, CLI_NUM, OFF(n_ctx), 2, 16777216, "N", "context in tokens (default: the model's own, at most 8192)", 0 },
     { "kv-type", 0, MODEL, CLI_STR, OFF(engine.kv_type), 0, 0, "TYPE", "KV cache: auto, f32, f16, bf16, q8, q4", 0 },
     { "kv", 0, MODEL, CLI_STR, OFF(kv_mode), 0, 0, "MODE", "paged, contiguous (reserve the maximum) or off (recompute all)", 0 },
@@ -379,6 +380,7 @@ bool cli_finish_options(const char *command, cli_args *a, hy_bias *bias)
     hy_options *e = &a->engine;
     e->n_ctx = (uint32_t)a->n_ctx;
     e->n_threads = (uint32_t)a->n_threads;
+    e->n_threads_decode = (uint32_t)a->n_threads_decode;
     e->n_step = (uint32_t)a->n_step;
     e->n_seq = (uint32_t)a->n_seq;
     e->kv_tokens = a->kv_tokens;

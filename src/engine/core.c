@@ -1,4 +1,4 @@
-#include "core.h"
+#include "threads.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +42,8 @@ hy_status hy_options_check(const hy_options *o, hy_err *err)
         return hy_fail(err, HY_E_ARG, "context %u is more than %u tokens", o->n_ctx, HY_CTX_MAX);
     if (o->n_threads > HY_THREADS_MAX)
         return hy_fail(err, HY_E_ARG, "%u threads are more than %u", o->n_threads, HY_THREADS_MAX);
+    if (o->n_threads_decode > HY_THREADS_MAX)
+        return hy_fail(err, HY_E_ARG, "%u threads for decoding are more than %u", o->n_threads_decode, HY_THREADS_MAX);
     if (o->n_seq > 1024) return hy_fail(err, HY_E_ARG, "%u sequences at once are more than 1024", o->n_seq);
     if (o->n_step > 16384) return hy_fail(err, HY_E_ARG, "a step of %u tokens is more than 16384", o->n_step);
     if (o->n_queue > 65536) return hy_fail(err, HY_E_ARG, "a queue of %u is more than 65536", o->n_queue);
@@ -81,10 +83,7 @@ static hy_status load_model(hy_core *c, const hy_options *o, hy_err *err)
 {
     hy_kernels kern;
     HY_TRY(hy_core_kernels(&kern, o->isa, err));
-    hy_topology topo;
-    hy_cpu_topology(&topo);
-    uint32_t n_threads = o->n_threads ? o->n_threads : topo.n_thread_default;
-    HY_TRY(hy_team_open(&c->team, n_threads, o->pin, err));
+    HY_TRY(hy_team_open(&c->team, hy_threads_team(o), o->pin, err));
     HY_TRY(hy_file_open(&c->file, o->model, err));
     if (c->file->n_tensor == 0)
         return hy_fail(err, HY_E_FORMAT, "%s holds a vocabulary but no weights", o->model);
@@ -230,6 +229,7 @@ hy_status hy_core_open(hy_core **out, const hy_options *o, uint32_t n_out, hy_er
     if (!c) return hy_fail_memory(err, "engine", sizeof *c);
     hy_status s = load_model(c, o, err);
     if (s == HY_OK) s = compile(c, o, n_out, err);
+    if (s == HY_OK) s = hy_threads_choose(c, o, err);
     if (s == HY_OK) {
         hy_str name = { "", 0 };
         s = hy_meta_string(c->file, "general.name", false, &name, err);
@@ -264,7 +264,7 @@ void hy_core_facts(const hy_core *c, hy_facts *out)
         .family = c->model->family->name, .name = c->name, .isa = c->model->kern.isa,
         .kv_type = hy_kv_type_name(c->kv_type), .n_ctx = c->n_ctx, .n_ctx_train = hp->n_ctx_train,
         .n_vocab = hp->n_vocab, .n_layer = hp->n_layer, .n_embd = hp->n_embd,
-        .n_threads = hy_team_size(c->team), .n_seq = c->n_seq, .n_step = c->n_step,
+        .n_threads = hy_plan_threads_many(c->plan), .n_threads_decode = hy_plan_threads_few(c->plan), .n_seq = c->n_seq, .n_step = c->n_step,
         .weight_bytes = c->model->weight_bytes, .kv_bytes = c->kv_bytes,
         .plan_bytes = hy_plan_bytes(c->plan), .has_template = hy_tok_template(c->tok, NULL) != NULL,
     };

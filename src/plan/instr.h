@@ -105,6 +105,17 @@ typedef struct hy_moe {
     float *lane;               /* [HY_THREADS][2 * n_expert] for choosing */
 } hy_moe;
 
+typedef struct hy_pace {       /* pace.c: threads of a step; all 0: the team's own number */
+    uint32_t n_many, n_few;
+    bool watch;                /* a quota */
+    uint32_t n_limit;          /* at most so many since the quota stopped us */
+    uint64_t n_throttled, us_looked, us_calm;
+} hy_pace;
+/* The limit that follows from a look at `now`, with the quota's count of stops. */
+void hy_pace_look(hy_pace *p, uint64_t now_us, uint64_t n_throttled);
+bool hy_pace_due(const hy_pace *p);
+uint32_t hy_pace_threads(const hy_pace *p, uint32_t n_tok);
+
 struct hy_plan {
     const hy_model *m;
     const hy_kernels *k;
@@ -144,6 +155,7 @@ struct hy_plan {
     bool local_on[HY_S_COUNT];          /* this step, each worker has its own copy */
     bool decode_only;                   /* every row is one token */
     struct hy_timing *timing;           /* timing.h; NULL: never timed */
+    hy_pace pace;
     hy_tap_fn *tap;
     void *tap_ctx;
 };

@@ -115,6 +115,17 @@ const float *hy_plan_hidden(const hy_plan *p, uint32_t i_out);
  * sequence had at its start (hy_row.n_total). 0 for all other models. */
 uint64_t hy_plan_cache_salt(const hy_plan *p, uint32_t n_total);
 
+/* How many threads of its team a step takes: n_few for steps of up to HY_FEW_TOK tokens (decode), n_many for
+ * longer ones. Until this is called a step takes what hy_team_use says. With a CPU quota, steps take one thread
+ * less whenever the quota stopped the process since the last look, and try one more after some quiet time:
+ * threads that are stopped together cost less than threads that wait for one that is stopped.
+ * Thread: the team's owner. */
+#define HY_FEW_TOK 4
+void hy_plan_threads(hy_plan *p, uint32_t n_many, uint32_t n_few, bool watch_quota);
+/* As set, not counting what the quota took away. */
+uint32_t hy_plan_threads_many(const hy_plan *p);
+uint32_t hy_plan_threads_few(const hy_plan *p);
+
 /* What an operator took and did since timing began. ns: mean over the threads of the time they worked on
  * it; wait_ns: of the time they waited at its barriers. Both, over all operators, are the time of the steps. */
 typedef struct hy_op_time {

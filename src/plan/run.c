@@ -62,6 +62,9 @@ static void walk(void *arg, hy_worker *w)
 hy_status hy_plan_run(hy_plan *p, hy_team *team, const hy_kv *kv, const hy_batch *b, float *logits,
                       hy_err *err)
 {
+    hy_pace *pace = &p->pace;
+    if (pace->watch && hy_pace_due(pace)) hy_pace_look(pace, hy_now_us(), hy_cpu_throttled());
+    if (pace->n_many) hy_team_use(team, hy_pace_threads(pace, b->n_tok));
     uint32_t n_thread = hy_team_used(team);
     HY_TRY(hy_plan_check_batch(p, n_thread, kv, b, logits, err));
     p->b = b;
