@@ -78,6 +78,12 @@ HY_API hy_status hy_tokenizer_stream(const hy_tokenizer *t, const int32_t *ids, 
 /* Renders a template. vars_json: an object; its "now" (ISO 8601, local) sets strftime_now's clock. */
 HY_API hy_status hy_tool_template(const char *source, size_t n, const char *vars_json, char **text, hy_err *err);
 
+/* ---- guides on their own -------------------------------------------------------------------------- */
+
+/* matches[i]: is texts[i] (n[i] bytes) whole under the guide? Errors as hy_submit gives them for a guide. */
+HY_API hy_status hy_tool_match(const hy_guide *guide, const char *const *texts, const size_t *n, uint32_t n_texts,
+                               bool *matches, hy_err *err);
+
 /* ---- converting --------------------------------------------------------------------------------- */
 
 typedef struct hy_quantize_override { const char *pattern; const char *type; } hy_quantize_override;

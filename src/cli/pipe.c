@@ -108,13 +108,72 @@ static json_t *do_template(json_t *o)
     return str ? json_pack("{s:o}", "text", str) : error("the text is not valid UTF-8%s", "");
 }
 
+static json_t *match_all(const hy_guide *guide, json_t *texts)
+{
+    size_t n = json_array_size(texts);
+    const char **text = hy_alloc_array(n + 1, sizeof *text);
+    size_t *len = hy_alloc_array(n + 1, sizeof *len);
+    bool *matches = hy_alloc_array(n + 1, sizeof *matches);
+    json_t *out = NULL;
+    bool ok = text && len && matches;
+    if (!ok) out = error("out of memory%s", "");
+    for (size_t i = 0; ok && i < n; i++) {
+        text[i] = json_string_value(json_array_get(texts, i));
+        len[i] = json_string_length(json_array_get(texts, i));
+        if (!text[i]) {
+            out = error("texts: an array of strings is wanted%s", "");
+            ok = false;
+        }
+    }
+    hy_err err;
+    if (ok && hy_tool_match(guide, text, len, (uint32_t)n, matches, &err) != HY_OK) {
+        out = error("%s", err.msg);
+        ok = false;
+    }
+    if (ok) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < n; i++) json_array_append_new(list, json_boolean(matches[i]));
+        out = json_pack("{s:o}", "match", list);
+    }
+    hy_free(text);
+    hy_free(len);
+    hy_free(matches);
+    return out;
+}
+
+static json_t *do_match(json_t *o)
+{
+    json_t *schema = json_object_get(o, "schema"), *texts = json_object_get(o, "texts");
+    json_t *schemas = json_object_get(o, "schemas"), *gbnf = json_object_get(o, "gbnf"), *regex = json_object_get(o, "regex");
+    json_t *plain = gbnf ? gbnf : regex;
+    hy_guide guide = { .kind = gbnf ? HY_GUIDE_GBNF : regex ? HY_GUIDE_REGEX : HY_GUIDE_JSON_SCHEMA };
+    if (!json_is_array(texts)) return error("match wants texts%s", "");
+    if (schema ? plain != NULL : !json_is_string(plain)) return error("match wants one of schema, gbnf, regex%s", "");
+    char *dump = schema ? json_dumps(schema, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
+    char *more = schemas ? json_dumps(schemas, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)) : NULL;
+    json_t *out = NULL;
+    if ((schema && !dump) || (schemas && !more)) {
+        out = error("out of memory%s", "");
+    } else {
+        guide.text = dump ? dump : json_string_value(plain);
+        guide.n_text = dump ? strlen(dump) : json_string_length(plain);
+        guide.schemas = more;
+        guide.n_schemas = more ? strlen(more) : 0;
+        out = match_all(&guide, texts);
+    }
+    free(dump);
+    free(more);
+    return out;
+}
+
 static json_t *answer(const hy_tokenizer *t, json_t *o)
 {
     const char *op = json_string_value(json_object_get(o, "op"));
     if (!op) return error("no op%s", "");
     if (strcmp(op, "template") == 0) return do_template(o);
+    if (strcmp(op, "match") == 0) return do_match(o);
     bool stream = strcmp(op, "stream") == 0;
-    if (!stream && strcmp(op, "tokenize") != 0) return error("no op '%.100s'; there are tokenize, stream, template", op);
+    if (!stream && strcmp(op, "tokenize") != 0) return error("no op '%.100s'; there are tokenize, stream, template, match", op);
     if (!t) return error("%s needs a MODEL on the command line", op);
     return stream ? do_stream(t, o) : do_tokenize(t, o);
 }
