@@ -190,11 +190,14 @@ static void reply(hy_gen *g)
 
 static void send(hy_gen *g, const char *event, json_t *o)
 {
-    if (o && json_object_set_new(o, "type", json_string(event)) == 0) {
-        hy_x_sse(hy_gen_exchange(g), event, o);
+    json_t *all = o ? json_pack("{s:s}", "type", event) : NULL;
+    bool ok = all && json_object_update(all, o) == 0;
+    json_decref(o);
+    if (ok) {
+        hy_x_sse(hy_gen_exchange(g), event, all);
         return;
     }
-    json_decref(o);
+    json_decref(all);
     messages *m = hy_gen_user(g);
     if (!m->failed) hy_openai_no_memory(hy_gen_exchange(g));
     m->failed = true;

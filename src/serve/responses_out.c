@@ -216,13 +216,14 @@ static const char *end_status(const hy_gen *g)
 static void send(hy_gen *g, const char *event, json_t *o)
 {
     responses *r = hy_gen_user(g);
-    bool ok = o && !json_object_set_new(o, "type", json_string(event));
-    ok = ok && !json_object_set_new(o, "sequence_number", json_integer(r->sequence++));
+    json_t *all = o ? json_pack("{s:s, s:I}", "type", event, "sequence_number", (json_int_t)r->sequence++) : NULL;
+    bool ok = all && json_object_update(all, o) == 0;
+    json_decref(o);
     if (ok) {
-        hy_x_sse(hy_gen_exchange(g), event, o);
+        hy_x_sse(hy_gen_exchange(g), event, all);
         return;
     }
-    json_decref(o);
+    json_decref(all);
     if (!r->failed) hy_openai_no_memory(hy_gen_exchange(g));
     r->failed = true;
 }
