@@ -10,10 +10,10 @@ static void quote(hy_sc *sc, const char *s, size_t n, hy_buf *out)
     *o++ = '"';
     for (size_t i = 0; i < n; i++) {
         uint8_t c = (uint8_t)s[i];
-        const char *at = c ? strchr("\"\"\\\\\bb\ff\nn\rr\tt", c) : NULL;
-        if (at) {
+        char brief = c == '"' || c == '\\' ? (char)c : c == 8 ? 'b' : c == 9 ? 't' : c == 10 ? 'n' : c == 12 ? 'f' : c == 13 ? 'r' : 0;
+        if (brief) {
             *o++ = '\\';
-            *o++ = c == '"' || c == '\\' ? (char)c : at[1];
+            *o++ = brief;
         } else if (c < 0x20) {
             memcpy(o, "\\u00", 4);
             o[4] = hex[c >> 4];
