@@ -1,5 +1,6 @@
 /* libmicrohttpd's callbacks, all on the loop's thread: requests in, answers out, connections watched. */
 #include "serve/impl.h"
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
@@ -266,23 +267,22 @@ static void check_access(hy_exchange *x)
     }
 }
 
-static void check_length(hy_exchange *x, uint64_t *length)
+/* False: the head is wrong about its body. *length: 0 for a chunked body. */
+static bool read_length(hy_exchange *x, uint64_t *length)
 {
     const char *cl = hy_x_header(x, "content-length"), *te = hy_x_header(x, "transfer-encoding");
     hy_err err;
+    *length = 0;
     if (cl && te) hy_x_error(x, 400, "invalid_request", NULL, "both Content-Length and Transfer-Encoding");
     else if (te && strcasecmp(te, "chunked") != 0)
         hy_x_error(x, 501, "not_implemented", NULL, "transfer encoding '%.60s'; chunked is known", te);
     else if (cl && hy_parse_u64("Content-Length", cl, 0, UINT64_MAX, length, &err) != HY_OK)
         hy_x_error(x, 400, "invalid_request", NULL, "%s", err.msg);
-    else if (cl && *length > x->body_max && x->route && x->route->body_max)
-        hy_x_error(x, 413, "request_too_large", NULL, "a body of %llu bytes; the limit is %llu", (unsigned long long)*length,
-                   (unsigned long long)x->body_max);
+    return !x->ended;
 }
 
 static enum MHD_Result look_at_head(hy_exchange *x, const char *method)
 {
-    uint64_t length = 0;
     x->seen = true;
     x->hc->x = x;
     x->hc->us_body = hy_now_us();
@@ -294,7 +294,9 @@ static enum MHD_Result look_at_head(hy_exchange *x, const char *method)
     x->record.unix_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - (int64_t)(hy_clock_us() - x->us);
     MHD_get_connection_values_n(x->conn, MHD_HEADER_KIND, one_header, x);
     if (x->head.failed || !split_target(x)) return MHD_NO;
-    find_route(x);
+    uint64_t length;
+    bool sound = read_length(x, &length);
+    if (sound) find_route(x);
     if (x->route) {
         x->body_max = HY_MIN(x->route->body_max, x->s->o.body_max);
         x->record.method = x->route->method;
@@ -304,10 +306,13 @@ static enum MHD_Result look_at_head(hy_exchange *x, const char *method)
         if (!x->ended) check_access(x);
         memcpy(x->record.tenant, x->tenant.name, sizeof x->record.tenant);
     }
-    if (!x->ended) check_length(x, &length);
+    if (!x->ended && x->route->body_max && length > x->body_max)
+        hy_x_error(x, 413, "request_too_large", NULL, "a body of %llu bytes; the limit is %llu", (unsigned long long)length,
+                   (unsigned long long)x->body_max);
     x->refused = x->ended;
-    const char *cl = hy_x_header(x, "content-length"), *expect = hy_x_header(x, "expect");
-    bool unread = x->refused && (expect || (cl && strlen(cl) > 8 && length > DRAIN_MAX) || (cl && !length && strcmp(cl, "0")));
+    /* The body of a refused request is read all the same, or its client would see a broken connection instead of
+     * the answer; not one that it is still waiting to send, and not any amount. */
+    bool unread = x->refused && (!sound || hy_x_header(x, "expect") || length > DRAIN_MAX);
     return unread ? answer(x) : MHD_YES;
 }
 
@@ -335,7 +340,7 @@ static bool enter(hy_exchange *x)
         return true;
     char after[16];
     atomic_fetch_add(&x->s->n_limited, 1);
-    snprintf(after, sizeof after, "%.0f", wait < 1 ? 1 : wait + 0.999);
+    snprintf(after, sizeof after, "%.0f", ceil(HY_MAX(wait, 1.0)));
     hy_x_set_header(x, "Retry-After", after);
     hy_x_error(x, 429, "rate_limit_exceeded", NULL, "key %s is beyond its limit of %s; come again in %s s", x->tenant.name,
                why, after);

@@ -92,6 +92,7 @@ struct hy_server {
     char model_id[256];
     int64_t created;           /* seconds since the epoch */
     uint64_t us_start, us_drain_end;
+    bool all_cancelled;        /* the drain was too long */
     bool (*progress)(void *ctx, uint64_t done, uint64_t all); /* the caller's */
     char url[256];
 

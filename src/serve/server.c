@@ -14,6 +14,7 @@
 
 #define TICK_MS 1000
 #define EVENTS 64
+#define GOODBYE_US 2000000ull     /* for clients to read how their cancelled requests ended */
 
 void hy_serve_options_init(hy_serve_options *o)
 {
@@ -174,7 +175,15 @@ static uint32_t n_live(hy_server *s)
     return n;
 }
 
-/* Every client is sent away; their requests are cancelled and end within a step. */
+/* What runs ends within a step, and its clients are told. */
+static void cancel_all(hy_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    for (hy_exchange *x = s->live; x; x = x->live_next) hy_x_cancel(x);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Clients that do not read are sent away. */
 static void drop_all(hy_server *s)
 {
     atomic_store(&s->state, HY_STOPPING);
@@ -192,8 +201,14 @@ static bool is_finished(hy_server *s, uint64_t now)
         state = HY_STOPPING;
     }
     if (state == HY_DRAINING && n_live(s) > 0 && now >= s->us_drain_end) {
-        hy_log(HY_LOG_WARN, "serve: running requests are cancelled", "n=%u", n_live(s));
-        drop_all(s);
+        if (s->all_cancelled) {
+            drop_all(s);
+        } else {
+            hy_log(HY_LOG_WARN, "serve: running requests are cancelled", "n=%u", n_live(s));
+            s->all_cancelled = true;
+            s->us_drain_end = now + GOODBYE_US;
+            cancel_all(s);
+        }
     }
     return state >= HY_DRAINING && loaded && n_live(s) == 0;
 }
