@@ -12,5 +12,6 @@ for _ in $(seq 600); do
     [ ! -s "$dir/url" ] || ! python3 -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1] + "/ready")' "$(cat "$dir/url")" 2>/dev/null || break
     sleep 0.1
 done
+cd "$dir" # it leaves files where it runs
 "$(dirname "$python")/schemathesis" run "$(cat "$dir/url")/openapi.json" --phases examples,coverage,fuzzing -n 20 --seed 1 \
     --exclude-checks positive_data_acceptance --no-color
