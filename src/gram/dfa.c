@@ -325,7 +325,7 @@ static uint32_t find(subsets *s, bool accept)
         size_t cap = s->cap_pool;
         s->pool = hy_gc_grow(s->gc, s->pool, cap, &s->cap_pool, sizeof *s->pool);
     }
-    memcpy(s->pool + s->n_pool, s->list, s->n_list * sizeof *s->list);
+    if (s->n_list) memcpy(s->pool + s->n_pool, s->list, s->n_list * sizeof *s->list);
     s->st = hy_gc_grow(s->gc, s->st, s->n_st, &s->cap_st, sizeof *s->st);
     s->accept = hy_gc_grow(s->gc, s->accept, s->n_st, &s->cap_acc, 1);
     s->st[s->n_st].first = (uint32_t)s->n_pool;

@@ -51,9 +51,12 @@ static hy_status read_pieces(hy_gram_vocab *v, const hy_gram_vocab_source *src, 
         if (text->failed) return hy_fail_memory(err, "vocabulary", text->len);
         if (text->len > UINT32_MAX - 1) return hy_fail(err, HY_E_LIMIT, "vocabulary: texts of more than 4 GiB");
         size_t n = text->len - at - 1;
-        if (n == 0 || n > HY_TOKEN_MAX - 2 || flags & HY_GRAM_TOK_NEVER) {
+        bool control = flags & HY_GRAM_TOK_CONTROL;
+        /* an ordinary token with that byte would stand for the beginning of a control token */
+        bool never = flags & HY_GRAM_TOK_NEVER || (!control && n && memchr(text->data + at + 1, 0xFF, n));
+        if (n == 0 || n > HY_TOKEN_MAX - 2 || never) {
             text->len = at;
-        } else if (flags & HY_GRAM_TOK_CONTROL) {
+        } else if (control) {
             hy_buf_char(text, (char)0xFF);
         } else {
             memmove(text->data + at, text->data + at + 1, n);
