@@ -1,4 +1,4 @@
-/* kv: page pool, page tables, integrity check. May include base.
+/* kv: page pool, page tables, prefix cache, swap file, saved conversations, integrity check. May include base.
  *
  * A page holds HY_KV_PAGE_TOK (16) tokens. Layers with the same window form a *group*; a page of a group
  * holds these tokens for all layers and KV heads of the group, [layer in group][kv head][K | V]. A
@@ -45,7 +45,8 @@ hy_status hy_kv_reserve(hy_kv *kv, hy_page_table *t, uint32_t n_tok, hy_err *err
 void hy_kv_truncate(hy_kv *kv, hy_page_table *t, uint32_t n_tok);
 /* Windowed groups: pages wholly before `pos - window` go back. */
 void hy_kv_slide(hy_kv *kv, hy_page_table *t, uint32_t pos);
-/* dst (empty) shares src's pages for its first n_tok tokens. */
+/* dst (empty) shares src's pages for its first n_tok tokens. Whoever reserves more from there on copies the last
+ * page first; so src must have computed all tokens that it has reserved. */
 hy_status hy_kv_fork(hy_kv *kv, hy_page_table *dst, const hy_page_table *src, uint32_t n_tok, hy_err *err);
 
 /* ---- prefix cache ------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ static void count_attention(const hy_plan *p, const hy_instr *in, work *out)
         tok += end - first;
         for (uint64_t pos = r->pos0; pos < end; pos++) pairs += window ? HY_MIN(pos + 1, window) : pos + 1;
     }
+    tok -= HY_MIN(tok, p->att[p->layer_group[in->i_layer]].saved * HY_ATT_TILE); /* on shared pages */
     const hy_hparams *hp = &p->m->hp;
     out->mem += tok * in->lp->n_kv_head * (p->k_bytes + p->v_bytes) / HY_PAGE_TOK;
     out->f32 += pairs * in->lp->n_head * 2 * (hp->d_k + hp->d_v);
