@@ -117,13 +117,15 @@ static hy_status copy_bias(hy_gen *g, hy_err *err)
     json_t *v;
     size_t n = json_object_size(o), k = 0;
     if (n == 0) return HY_OK;
+    hy_facts facts;
+    hy_engine_facts(g->e, &facts);
     g->bias = HY_NEW_ARRAY(hy_bias, n);
     if (!g->bias) return hy_fail_memory(err, "logit_bias", n * sizeof *g->bias);
     json_object_foreach((json_t *)o, key, v)
     {
         uint64_t id;
-        if (hy_parse_u64("id", key, 0, INT32_MAX, &id, NULL) != HY_OK)
-            return hy_fail(err, HY_E_ARG, "logit_bias: \"%.60s\" is no token id", key);
+        if (hy_parse_u64("id", key, 0, facts.n_vocab - 1, &id, NULL) != HY_OK)
+            return hy_fail(err, HY_E_ARG, "logit_bias: \"%.60s\" is no token id in 0..%u", key, facts.n_vocab - 1);
         double d = json_number_value(v);
         if (!json_is_number(v) || !(d >= -100 && d <= 100))
             return hy_fail(err, HY_E_ARG, "logit_bias: the value of %s is not a number from -100 to 100", key);
