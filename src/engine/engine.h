@@ -201,7 +201,7 @@ struct hy_engine {
     _Atomic uint8_t *page_map; /* [pages of group 0] */
     /* written by callers' threads */
     _Atomic uint64_t c_refused_busy, c_refused_limit, c_refused_arg;
-    _Atomic uint64_t c_request_bytes;
+    _Atomic uint64_t c_request_bytes, c_guide_bytes;
 };
 
 void *hy_engine_main(void *engine);                /* the thread (step.c) */
@@ -226,6 +226,6 @@ void hy_span_begin(hy_request *r, hy_span_kind kind, uint64_t us);
 void hy_span_end(hy_request *r, uint64_t us);
 void hy_span_step(hy_request *r, uint64_t us_begin, uint64_t us_end, uint32_t n_tok, uint32_t n_beside);
 
-uint64_t hy_ledger(const hy_engine *e, hy_stats *out); /* ledger.c; returns the sum */
+uint64_t hy_ledger(const hy_engine *e, hy_stats *out); /* ledger.c; appends to out, returns the sum */
 
 #endif

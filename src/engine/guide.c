@@ -23,7 +23,9 @@ static hy_status open_vocab(hy_engine *e, hy_err *err)
     for (uint32_t i = 0; i < HY_MIN(n_vocab, hy_tok_n_vocab(c->tok)) && n_end < HY_COUNT(end); i++)
         if (hy_tok_is_end(c->tok, (int32_t)i)) end[n_end++] = (int32_t)i;
     const hy_gram_vocab_source src = { .n_vocab = n_vocab, .piece = piece, .ctx = c, .end = end, .n_end = n_end };
-    return hy_gram_vocab_open(&e->vocab, &src, err);
+    HY_TRY(hy_gram_vocab_open(&e->vocab, &src, err));
+    HY_SET(e->c_guide_bytes, hy_gram_vocab_bytes(e->vocab));
+    return HY_OK;
 }
 
 hy_status hy_guide_compile(hy_engine *e, const hy_guide *g, hy_gram **out, hy_err *err)

@@ -1,8 +1,7 @@
 /* Memory by purpose, as it lies in the process now. Large regions are asked for page by page (a pool that has
- * not been touched costs nothing yet); the heap and the files' own pages complete the sum. */
+ * not been touched costs nothing yet); what the process holds beside them is told apart by the system. */
 #include "engine.h"
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -62,27 +61,19 @@ static uint64_t kv_resident(const hy_core *c)
 uint64_t hy_ledger(const hy_engine *e, hy_stats *out)
 {
     const hy_core *c = e->core;
-    uint64_t rss = 0, shared = 0, n_vocab = c->model->hp.n_vocab;
-    statm(&rss, &shared);
-    (void)rss;
+    uint64_t rss = 0, shared = 0, n_vocab = c->model->hp.n_vocab, sum = 0;
     uint64_t logits = (uint64_t)(c->n_seq + HY_OUT_SPARE) * n_vocab * sizeof(float);
-    uint64_t kv = kv_resident(c), weights = of(hy_model_region(c->model)), plan = of(hy_plan_region(c->plan));
-    uint64_t requests = HY_GET(e->c_request_bytes), logit = resident(e->logits, logits);
-    uint64_t sampler = n_vocab * 20, guide = e->vocab ? hy_gram_vocab_bytes(e->vocab) : 0;
-    uint64_t tables = hy_kv_group_of(c->kv, 0)->n_page;
-    struct mallinfo2 heap = mallinfo2();
-    uint64_t on_heap = heap.arena + heap.hblkhd, of_heap = requests + sampler + guide + tables + logit;
-    put(out, "weights", weights);
-    put(out, "kv_pool", kv);
-    put(out, "cache_tables", tables);
-    put(out, "plan", plan);
-    put(out, "logits", logit);
-    put(out, "requests", requests);
-    put(out, "sampler", sampler);
-    put(out, "guides", guide);
-    put(out, "other_heap", on_heap > of_heap ? on_heap - of_heap : 0);
-    put(out, "files", shared);
-    uint64_t sum = 0;
+    put(out, "weights", of(hy_model_region(c->model)));
+    put(out, "kv_pool", kv_resident(c));
+    put(out, "kv_tables", hy_kv_table_bytes(c->kv) + hy_kv_group_of(c->kv, 0)->n_page);
+    put(out, "plan", of(hy_plan_region(c->plan)));
+    put(out, "logits", resident(e->logits, logits));
+    put(out, "requests", HY_GET(e->c_request_bytes));
+    put(out, "sampler", n_vocab * (2 * sizeof(float) + 3 * sizeof(uint32_t)));
+    put(out, "guides", HY_GET(e->c_guide_bytes));
     for (uint32_t i = 0; i < out->n_ledger; i++) sum += out->ledger[i].bytes;
-    return sum;
+    bool known = statm(&rss, &shared);
+    put(out, "files", shared); /* the program, its libraries, what is still mapped of the model */
+    put(out, "other", known && rss > shared + sum ? rss - shared - sum : 0); /* tokenizer, threads, the heap's slack */
+    return sum + shared + out->ledger[out->n_ledger - 1].bytes;
 }

@@ -115,6 +115,7 @@ uint8_t *hy_kv_page(const hy_kv *kv, uint32_t group, uint32_t page); /* start of
 uint32_t hy_kv_free_pages(const hy_kv *kv, uint32_t group);
 const hy_kv_group *hy_kv_group_of(const hy_kv *kv, uint32_t group);
 uint32_t hy_kv_n_group(const hy_kv *kv);
+uint64_t hy_kv_table_bytes(const hy_kv *kv);       /* beside the pages: counts, the cache's tree */
 /* Pages that n_tok tokens of a fresh sequence need in the group. */
 uint32_t hy_kv_need(const hy_kv *kv, uint32_t group, uint32_t n_tok);
 /* Reference counts, free list and the given tables agree; the message names the page. For tests and

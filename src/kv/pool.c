@@ -129,3 +129,11 @@ uint32_t hy_kv_need(const hy_kv *kv, uint32_t group, uint32_t n_tok)
     (void)group; /* a fresh sequence holds all its pages until it slides */
     return hy_kv_pages_of(n_tok);
 }
+
+uint64_t hy_kv_table_bytes(const hy_kv *kv)
+{
+    uint64_t sum = sizeof *kv, heap = 2 * sizeof(uint32_t) + sizeof(uint64_t);
+    for (uint32_t i = 0; i < kv->n_group; i++) sum += 3ull * sizeof(uint32_t) * kv->pool[i].g.n_page;
+    return sum + kv->cache.n_node * (sizeof(hy_kv_node) + (1 + kv->n_group) * heap) +
+           (kv->cache.mask + 1ull) * sizeof *kv->cache.bucket;
+}
