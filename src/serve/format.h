@@ -50,11 +50,20 @@ void hy_chat_parser_close(hy_chat_parser *p);          /* accepts NULL */
 typedef enum hy_tool_choice { HY_TOOLS_NONE, HY_TOOLS_AUTO, HY_TOOLS_REQUIRED, HY_TOOLS_NAMED } hy_tool_choice;
 /* Fills guide (text and schemas are appended to the two bufs, which must outlive it). AUTO: free text until a
  * call begins, then the family's form with a declared name and arguments by its schema. strict schemas and
- * others alike are enforced. parallel: more than one call. HY_E_UNSUPPORTED when the family has no calls
- * (REQUIRED and NAMED then use a plain JSON form that the parser knows as well). */
+ * others alike are enforced. parallel: more than one call. Families without calls use a plain JSON form, which
+ * the parser knows as well. */
 hy_status hy_chat_guide(const hy_chat_format *f, const json_t *tools, hy_tool_choice choice, const char *name,
                         bool parallel, const char *generation_prompt, hy_buf *text, hy_buf *schemas, hy_guide *guide,
                         hy_err *err);
+
+/* The form of an answer (JSON_OBJECT or JSON_SCHEMA), after thoughts and marks of the family; other kinds, and
+ * families that have neither, keep the guide as it is. text and schemas as above. */
+hy_status hy_chat_guide_answer(const hy_chat_format *f, const hy_guide *in, const char *generation_prompt, hy_buf *text,
+                               hy_buf *schemas, hy_guide *guide, hy_err *err);
+
+/* For families without calls of their own: what tells a model of the tools and of the plain JSON form, to stand in
+ * the system message. One call or a list; appended to out. */
+void hy_chat_tools_text(const json_t *tools, bool required, hy_buf *out);
 
 /* Checks a request's "tools" array in OpenAI's shape; the message names the path ("tools[1].function.name"). */
 hy_status hy_tools_check(const json_t *tools, hy_err *err);

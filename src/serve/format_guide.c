@@ -508,12 +508,11 @@ static void put_free_rule(guide *g)
     hy_buf_char(g->out, '\n');
 }
 
-/* gpt-oss: messages with channels; the last is a call, or with AUTO the answer. */
-static void put_harmony(guide *g, bool free_text)
+/* gpt-oss: text, and the messages before the last. */
+static void put_said_rule(guide *g, bool free_text)
 {
     static const char *const stop[] = { "<|end|>", "<|start|>", "<|call|>", "<|return|>", "<|channel|>" };
     hy_buf *b = g->out;
-    hy_buf_str(b, free_text ? "root ::= ( said )* ( call | final )\n" : "root ::= ( said )* call\n");
     hy_buf list = { 0 };
     for (size_t k = 0; k < HY_COUNT(stop); k++) add_string(&list, stop[k]);
     hy_buf_str(b, "text ::= ");
@@ -521,11 +520,20 @@ static void put_harmony(guide *g, bool free_text)
     hy_buf_free(&list);
     hy_buf_str(b, "\nsaid ::= ");
     put_mark(g, b, "<|channel|>");
-    hy_buf_str(b, "( \"analysis\" | \"commentary\" ) ");
+    hy_buf_str(b, free_text ? "( \"analysis\" | \"commentary\" ) " : "\"analysis\" ");
     put_mark(g, b, "<|message|>");
     hy_buf_str(b, "text ");
     put_mark(g, b, "<|end|><|start|>assistant");
-    hy_buf_str(b, "\nfinal ::= ");
+    hy_buf_char(b, '\n');
+}
+
+/* The last message is a call, or with AUTO the answer. */
+static void put_harmony(guide *g, bool free_text)
+{
+    hy_buf *b = g->out;
+    hy_buf_str(b, free_text ? "root ::= ( said )* ( call | final )\n" : "root ::= ( said )? call\n");
+    put_said_rule(g, free_text);
+    hy_buf_str(b, "final ::= ");
     put_mark(g, b, "<|channel|>final<|message|>");
     hy_buf_str(b, "text\ncall ::= ");
     put_mark(g, b, "<|channel|>commentary to=functions.");
@@ -565,12 +573,37 @@ static void put_grammar(guide *g, hy_tool_choice choice, const char *prompt)
     hy_buf_str(g->out, space_rule);
 }
 
+/* After put_harmony's messages: the final one follows a schema. */
+static void put_answer(guide *g, const char *prompt)
+{
+    hy_buf *b = g->out;
+    static const char schema[] = "@schema(\"answer\") ";
+    if (g->f->flags & FORMAT_HARMONY) {
+        hy_buf_str(b, "root ::= ( said )? ");
+        put_mark(g, b, "<|channel|>final<|message|>");
+        hy_buf_str(b, schema);
+        hy_buf_char(b, '\n');
+        put_said_rule(g, false);
+        return;
+    }
+    bool marks = g->f->drop[0] != NULL;
+    hy_buf_str(b, marks ? "root ::= think mark* @schema(\"answer\") w mark*\nmark ::= " : "root ::= think @schema(\"answer\")");
+    for (int k = 0; k < FORMAT_DROPS && g->f->drop[k]; k++) {
+        if (k) hy_buf_str(b, "| ");
+        put_mark(g, b, g->f->drop[k]);
+        hy_buf_str(b, "w ");
+    }
+    hy_buf_char(b, '\n');
+    put_think_rule(g, prompt);
+    hy_buf_str(b, space_rule);
+}
+
 static hy_status finish(guide *g, hy_buf *schemas, hy_guide *out, hy_err *err)
 {
     char *text = g->failed ? NULL : json_dumps(g->schemas, JSON_COMPACT);
     if (text) hy_buf_str(schemas, text);
     free(text);
-    if (!text || g->out->failed || schemas->failed || g->later.failed) return hy_fail_memory(err, "grammar of the tools", 0);
+    if (!text || g->out->failed || schemas->failed || g->later.failed) return hy_fail_memory(err, "grammar", 0);
     *out = (hy_guide){ .kind = HY_GUIDE_GBNF, .text = g->out->data, .n_text = g->out->len, .schemas = schemas->data,
                        .n_schemas = schemas->len };
     return HY_OK;
@@ -583,8 +616,6 @@ hy_status hy_chat_guide(const hy_chat_format *f, const json_t *tools, hy_tool_ch
     const json_t *schema;
     memset(out, 0, sizeof *out);
     if (choice == HY_TOOLS_NONE || !json_array_size(tools)) return HY_OK;
-    if (choice == HY_TOOLS_AUTO && !hy_chat_format_calls(f))
-        return hy_fail(err, HY_E_UNSUPPORTED, "this model's chat template has no tool calls");
     if (choice == HY_TOOLS_NAMED && (!name || !tool_find(tools, name, strlen(name), &schema)))
         return hy_fail(err, HY_E_ARG, "tool_choice: no tool is named \"%.128s\"", name ? name : "");
     hy_buf_reset(text);
@@ -596,5 +627,30 @@ hy_status hy_chat_guide(const hy_chat_format *f, const json_t *tools, hy_tool_ch
     hy_status st = finish(&g, schemas, out, err);
     json_decref(g.schemas);
     hy_buf_free(&g.later);
+    return st;
+}
+
+hy_status hy_chat_guide_answer(const hy_chat_format *f, const hy_guide *in, const char *generation_prompt, hy_buf *text,
+                               hy_buf *schemas, hy_guide *out, hy_err *err)
+{
+    *out = *in;
+    bool json = in->kind == HY_GUIDE_JSON_OBJECT || in->kind == HY_GUIDE_JSON_SCHEMA;
+    bool marks = f->think_close || f->drop[0] || f->flags & FORMAT_HARMONY;
+    if (!json || !marks) return HY_OK;
+    json_t *schema = NULL;
+    if (in->kind == HY_GUIDE_JSON_OBJECT) schema = json_pack("{s:s}", "type", "object");
+    else HY_TRY(hy_json_parse("schema", in->text, in->n_text, &schema, err));
+    hy_buf_reset(text);
+    hy_buf_reset(schemas);
+    guide g = { .f = f, .form = &f->form[0], .out = text, .schemas = json_object() };
+    if (!g.schemas || !schema) {
+        json_decref(schema);
+        json_decref(g.schemas);
+        return hy_fail_memory(err, "grammar of the answer", 0);
+    }
+    keep_schema(&g, "answer", schema);
+    put_answer(&g, generation_prompt);
+    hy_status st = finish(&g, schemas, out, err);
+    json_decref(g.schemas);
     return st;
 }

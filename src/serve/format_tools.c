@@ -70,3 +70,21 @@ hy_status hy_tools_check(const json_t *tools, hy_err *err)
     json_decref(seen);
     return st;
 }
+
+void hy_chat_tools_text(const json_t *tools, bool required, hy_buf *out)
+{
+    size_t i;
+    const json_t *t;
+    hy_buf_str(out, "You can call functions. Each line below describes one, with a JSON schema of its arguments:\n");
+    json_array_foreach(tools, i, t) {
+        const json_t *f = json_object_get(t, "function");
+        char *text = json_dumps(f ? f : t, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        if (text) hy_buf_str(out, text);
+        else out->failed = true;
+        hy_buf_char(out, '\n');
+        free(text);
+    }
+    hy_buf_str(out, "A call is an answer of nothing but this JSON, with the function's name and its arguments:\n"
+                    "{\"name\": \"...\", \"arguments\": {...}}\nSeveral calls are a JSON list of such objects. ");
+    hy_buf_str(out, required ? "Answer with a call." : "Answer in plain text when no function is needed.");
+}

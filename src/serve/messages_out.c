@@ -136,8 +136,7 @@ static void collect(hy_gen *g, hy_answer *a, const hy_piece *p)
 /* The arguments as an object; a call that was cut short has none. */
 static json_t *input_json(const hy_buf *text)
 {
-    json_t *v = NULL;
-    if (!text->len || hy_json_parse("input", text->data, text->len, &v, NULL) != HY_OK) return json_object();
+    json_t *v = text->len ? json_loadb(text->data, text->len, JSON_ALLOW_NUL, NULL) : NULL;
     if (json_is_object(v)) return v;
     json_decref(v);
     return json_object();

@@ -80,7 +80,7 @@ static const char *text_of(const hy_buf *b)
 }
 
 /* The same whatever the cuts: two parts at every place, byte by byte, and random parts. */
-static void check_cuts(const hy_chat_format *f, const json_t *tools, const char *prompt, const char *text)
+static inline void check_cuts(const hy_chat_format *f, const json_t *tools, const char *prompt, const char *text)
 {
     said whole, cut;
     size_t n = strlen(text);
