@@ -116,6 +116,8 @@ const cli_option cli_options[] = {
     { "kv-swap-max", 0, SERVE, CLI_STR, OFF(kv_swap_max), 0, 0, "BYTES", "most of that (default 1G)", 0 },
     { "timing", 0, SERVE, CLI_FLAG, OFF(engine.timing), 0, 0, NULL, "measure each operator's share", 0 },
     { "otlp", 0, SERVE, CLI_STR, OFF(serve.otlp_url), 0, 0, "URL", "send OpenTelemetry traces there", 0 },
+    { "strict-model", 0, SERVE, CLI_FLAG, OFF(serve.strict_model), 0, 0, NULL, "refuse requests that name another model (404)", 0 },
+    { "allow-template", 0, SERVE, CLI_FLAG, OFF(serve.allow_template), 0, 0, NULL, "requests may bring a chat template", 0 },
     { "no-page", 0, SERVE, CLI_FLAG, OFF(serve.no_page), 0, 0, NULL, "no page at /", 0 },
     { "debug", 0, SERVE, CLI_FLAG, OFF(serve.debug), 0, 0, NULL, "routes below /debug", 0 },
     { "log", 0, SERVE, CLI_STR, OFF(log_level), 0, 0, "LEVEL", "error, warn, info (default) or debug", 0 },

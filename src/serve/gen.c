@@ -22,8 +22,8 @@ static void gen_free(hy_gen *g)
     hy_free(g->prompt);
     hy_free(g->stop);
     hy_free(g->bias);
-    hy_buf_free(&g->call_text);
-    hy_buf_free(&g->call_schemas);
+    hy_buf_free(&g->guide_text);
+    hy_buf_free(&g->guide_schemas);
     hy_buf_free(&g->tenant);
     hy_ask_free(&g->ask);
     hy_free(g);

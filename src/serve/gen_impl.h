@@ -18,7 +18,7 @@ struct hy_gen {
     void *user;
     int64_t created;
     const hy_chat_format *format; /* chat; else NULL */
-    hy_buf call_text, call_schemas; /* of the tools' guide */
+    hy_buf guide_text, guide_schemas; /* of the family's form */
     hy_buf tenant;             /* with the salt */
     hy_params p;               /* all but the prompt */
     const char **stop;

@@ -162,21 +162,27 @@ static uint64_t random_seed(void)
     return seed;
 }
 
-/* The guide of the fields, or of the tools. */
+/* The guide of the fields, or of the tools; after the family's thoughts. */
 static hy_status set_guide(hy_gen *g, const char **param, hy_err *err)
 {
     hy_ask *a = &g->ask;
     if (a->guide.kind == HY_GUIDE_NONE) HY_TRY(hy_ask_guide_fields(a, param, err));
     g->p.guide = a->guide;
-    if (!a->messages || !a->tools || a->choice == HY_TOOLS_NONE) return HY_OK;
-    bool guided = a->guide.kind != HY_GUIDE_NONE;
-    if (guided && a->choice == HY_TOOLS_AUTO) return HY_OK; /* the answer's form was asked for: no call can come */
-    const char *which = *param ? *param : "response_format";
-    if (guided)
-        return hy_fail(err, HY_E_ARG, "%s: the text cannot follow it and be a call, as tool_choice demands", which);
+    if (!a->messages) return HY_OK;
+    bool tools = a->tools && a->choice != HY_TOOLS_NONE;
+    if (a->guide.kind != HY_GUIDE_NONE) {
+        if (tools && a->choice != HY_TOOLS_AUTO)
+            return hy_fail(err, HY_E_ARG, "%s: the text cannot follow it and be a call, as tool_choice demands",
+                           *param ? *param : "response_format");
+        /* with "auto" the answer's form was asked for, so no call comes */
+        if (a->no_split) return HY_OK;
+        return hy_chat_guide_answer(g->format, &a->guide, g->prompt[0].text, &g->guide_text, &g->guide_schemas,
+                                    &g->p.guide, err);
+    }
+    if (!tools) return HY_OK;
     *param = "tools";
     return hy_chat_guide(g->format, a->tools, a->choice, a->choice_name, a->parallel, g->prompt[0].text,
-                         &g->call_text, &g->call_schemas, &g->p.guide, err);
+                         &g->guide_text, &g->guide_schemas, &g->p.guide, err);
 }
 
 hy_status hy_gen_params(hy_gen *g, const char **param, hy_err *err)

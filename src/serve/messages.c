@@ -202,6 +202,25 @@ static json_t *message_of(const json_t *m, bool developer, bool args_as_text)
     return NULL;
 }
 
+/* A family without calls of its own is told of the tools in the system message. */
+static bool put_tools_text(json_t *list, const hy_ask *a)
+{
+    hy_buf b = { 0 };
+    json_t *first = json_array_get(list, 0);
+    bool system = !strcmp(json_string_value(json_object_get(first, "role")), "system");
+    if (system) {
+        const json_t *c = json_object_get(first, "content");
+        hy_buf_put(&b, json_string_value(c), json_string_length(c));
+        if (b.len) hy_buf_str(&b, "\n\n");
+    }
+    hy_chat_tools_text(a->tools, a->choice != HY_TOOLS_AUTO, &b);
+    json_t *text = b.failed ? NULL : json_stringn(b.data ? b.data : "", b.len);
+    hy_buf_free(&b);
+    if (system) return set_new(first, "content", text);
+    json_t *m = text ? json_pack("{s:s, s:o}", "role", "system", "content", text) : NULL;
+    return m && json_array_insert_new(list, 0, m) == 0;
+}
+
 static bool put_messages(json_t *vars, const hy_ask *a, const char *source, bool args_as_text, bool *has_calls)
 {
     json_t *list = json_array();
@@ -215,6 +234,8 @@ static bool put_messages(json_t *vars, const hy_ask *a, const char *source, bool
         json_t *one = ok ? message_of(m, developer, args_as_text) : NULL;
         ok = ok && one && json_array_append_new(list, one) == 0;
     }
+    bool tools = a->tools && a->choice != HY_TOOLS_NONE;
+    if (ok && tools && !hy_chat_format_calls(hy_chat_format_of(source))) ok = put_tools_text(list, a);
     ok = set_new(vars, "messages", list) && ok;
     return ok;
 }

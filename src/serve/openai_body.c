@@ -198,6 +198,10 @@ bool hy_body_chat(hy_exchange *x, hy_body *b)
     const json_t *body = hy_x_json(x);
     if (!body) return false;
     hy_status s = hy_fields_read(hy_chat_fields, body, b, &param, &err);
+    if (s == HY_OK && b->ask.chat_template && !hy_server_options(hy_x_server(x))->allow_template) {
+        param = "chat_template";
+        s = hy_fail(&err, HY_E_ARG, "chat_template: this server uses the model's own (it was started without --allow-template)");
+    }
     if (s == HY_OK) s = finish_chat(b, &param, &err);
     if (s != HY_OK) return refuse(x, b, param, &err);
     if (hy_model_check(x, b->model)) return true;

@@ -16,6 +16,7 @@ typedef struct hy_serve_options {
     const char *cors_origin;   /* NULL: off; "*" or an origin */
     const char *model_alias;   /* id in /v1/models; NULL: the model file's name */
     bool strict_model;         /* a request that names another model gets 404; else it is served by this one */
+    bool allow_template;       /* requests may bring a chat_template of their own */
     uint32_t n_worker;         /* 0: 2 */
     uint32_t n_connection;     /* 0: 1024 */
     uint32_t idle_s;           /* seconds a quiet or slow connection lives; 0: 75 */
