@@ -62,6 +62,8 @@ typedef struct hy_options {
     bool act_f32;              /* keep activations in F32 with quantised weights */
     bool no_fuse;              /* run the primitive form of the plan: only to be measured */
     bool pin;                  /* pin threads to cores */
+    bool packed_cache;         /* keep the packed weights beside the model (or in the cache folder): the next start
+                                  maps them, and processes share them */
     double itl_target_ms;      /* longest wished gap between two tokens of a running answer; 0: 100. A step
                                   takes only so much of a prompt as its predicted time allows */
     double ttft_target_ms;     /* wished time to first token; 0: 500 */

@@ -110,6 +110,7 @@ typedef struct hy_map {
 } hy_map;
 hy_status hy_map_open(hy_map *m, const char *path, hy_err *err);
 void hy_map_done_with(const hy_map *m, uint64_t offset, uint64_t n); /* let the kernel drop pages */
+void hy_map_need(const hy_map *m, uint64_t offset, uint64_t n); /* they are read next: all at once is cheaper */
 void hy_map_close(hy_map *m);                          /* accepts a zeroed struct */
 
 /* The whole file in memory (NUL-terminated, NUL not counted); limit in bytes. Free with hy_free. */

@@ -61,6 +61,16 @@ void hy_map_done_with(const hy_map *m, uint64_t offset, uint64_t n)
         madvise((void *)(uintptr_t)(m->data + first), (size_t)(last - first), MADV_DONTNEED);
 }
 
+void hy_map_need(const hy_map *m, uint64_t offset, uint64_t n)
+{
+#if defined(MADV_POPULATE_READ) /* Linux 5.14; an error only means that pages come one by one */
+    if (!m->data || offset >= m->bytes) return;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = offset / page * page;
+    n = HY_MIN(n, m->bytes - offset) + (offset - first);
+    madvise((void *)(uintptr_t)(m->data + first), (size_t)n, MADV_POPULATE_READ);
+#endif
+}
+
 void hy_map_close(hy_map *m)
 {
     if (m->data) {

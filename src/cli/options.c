@@ -24,6 +24,7 @@ const cli_option cli_options[] = {
     { "weights", 0, MODEL, CLI_STR, OFF(engine.weights), 0, 0, "TYPE", "quantise unquantised weights to TYPE while loading", 0 },
     { "activations", 0, MODEL, CLI_STR, OFF(activations), 0, 0, "TYPE", "int8 (default) or f32, with quantised weights", 0 },
     { "no-fuse", 0, MODEL, CLI_FLAG, OFF(engine.no_fuse), 0, 0, NULL, "run the primitive operators one by one", 0 },
+    { "packed-cache", 0, MODEL, CLI_FLAG, OFF(engine.packed_cache), 0, 0, NULL, "keep the packed weights beside the model: the next start maps them", 0 },
     { "pin", 0, MODEL, CLI_FLAG, OFF(engine.pin), 0, 0, NULL, "pin threads to cores", 0 },
     { "quiet", 'q', MODEL | CLI_G_PULL | CLI_G_QUANT | CLI_G_CPU, CLI_FLAG, OFF(quiet), 0, 0, NULL, "no progress, no statistics", 0 },
     /* generation */

@@ -1,3 +1,4 @@
+#include "packed.h"
 #include "threads.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,9 +91,14 @@ static hy_status load_model(hy_core *c, const hy_options *o, hy_err *err)
     load_ctx l = { .o = o };
     hy_qtype q = HY_Q_COUNT;
     if (o->weights) (void)hy_quant_from_name(o->weights, &q);
+    hy_packed_list packed;
+    hy_packed_paths(&packed, o, kern.panel);
     hy_load_opts lo = { .kern = &kern, .team = c->team, .progress = on_progress, .progress_ctx = &l,
-                        .cancel = &l.cancel, .quantise = o->weights ? (int)q : -1 };
-    HY_TRY(hy_model_load(&c->model, c->file, &lo, err));
+                        .cancel = &l.cancel, .quantise = o->weights ? (int)q : -1, .packed = packed.path,
+                        .n_packed = packed.n };
+    hy_status s = hy_model_load(&c->model, c->file, &lo, err);
+    hy_packed_paths_free(&packed);
+    if (s != HY_OK) return s;
     return hy_tok_from_file(&c->tok, c->file, err);
 }
 

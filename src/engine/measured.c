@@ -86,6 +86,13 @@ bool hy_cache_put(const char *kind, const char *key, json_t *value)
     return good;
 }
 
+bool hy_cache_file(const char *name, hy_buf *out)
+{
+    if (!hy_cache_folder(out)) return false;
+    hy_buf_printf(out, "/%s", name);
+    return !out->failed && make_folders(out->data);
+}
+
 void hy_cache_drop_kind(const char *kind)
 {
     hy_buf folder = { 0 };

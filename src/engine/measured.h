@@ -16,6 +16,8 @@ bool hy_cache_path(const char *kind, const char *key, hy_buf *out);
 json_t *hy_cache_get(const char *kind, const char *key);
 /* Keeps an object (its reference stays with the caller); false when it cannot be: nothing is lost by that. */
 bool hy_cache_put(const char *kind, const char *key, json_t *value);
+/* The path of a file in the folder, which is made when it is missing; false as above. */
+bool hy_cache_file(const char *name, hy_buf *out);
 void hy_cache_drop_kind(const char *kind); /* removes every file of a kind */
 
 /* ---- the machine ------------------------------------------------------------------------------- */

@@ -229,6 +229,18 @@ hy_status hy_file_open_memory(hy_file **out, const void *data, uint64_t n, hy_fi
 
 void hy_file_done_with(const hy_file *f, const hy_tensor *t)
 {
-    if (!f->index->borrowed && t->data && t->bytes)
-        hy_map_done_with(&f->part[t->i_part], t->offset, t->bytes);
+    hy_file_done_with_bytes(f, t, 0, t->bytes);
+}
+
+void hy_file_done_with_bytes(const hy_file *f, const hy_tensor *t, uint64_t first, uint64_t n)
+{
+    if (f->index->borrowed || !t->data || first >= t->bytes) return;
+    n = HY_MIN(n, t->bytes - first);
+    if (n) hy_map_done_with(&f->part[t->i_part], t->offset + first, n);
+}
+
+void hy_file_need_bytes(const hy_file *f, const hy_tensor *t, uint64_t first, uint64_t n)
+{
+    if (f->index->borrowed || !t->data || first >= t->bytes) return;
+    hy_map_need(&f->part[t->i_part], t->offset + first, HY_MIN(n, t->bytes - first));
 }

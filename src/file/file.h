@@ -92,6 +92,9 @@ const char *hy_meta_type_name(hy_meta_type t);   /* "u32", "string", ...; never 
 
 /* The kernel may drop the tensor's pages: its content has been packed elsewhere. */
 void hy_file_done_with(const hy_file *f, const hy_tensor *t);
+void hy_file_done_with_bytes(const hy_file *f, const hy_tensor *t, uint64_t first, uint64_t n); /* a part of it */
+/* A part of it is read next, by this thread. */
+void hy_file_need_bytes(const hy_file *f, const hy_tensor *t, uint64_t first, uint64_t n);
 
 /* ---- writing GGUF ---------------------------------------------------------------------------- */
 

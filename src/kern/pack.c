@@ -292,6 +292,7 @@ void hy_panel_pack(const hy_panels *w, uint8_t *dst_panel, const void *const *sr
         pack_float(w, dst_panel, src_row, n_src_row);
         return;
     }
+    if (hy_pack_quick(w, dst_panel, src_row, n_src_row)) return;
     const hy_qtraits *q = hy_quant(w->type);
     uint32_t n_group = hy_pf_unit(w->type), scale_bytes = hy_pf_scale_bytes(w->type) * p;
     uint64_t n_unit = w->k / q->block, group_bytes = (uint64_t)hy_pf_vectors(w->type) * 4 * p;

@@ -90,6 +90,8 @@ HY_INLINE uint64_t hy_pf_codes_at(hy_qtype t, uint32_t p, uint64_t k)
     uint64_t n_unit = k / (HY_GROUP * hy_pf_unit(t));
     return HY_ROUND_UP(n_unit * hy_pf_scale_bytes(t) * p, HY_ALIGN);
 }
+/* pack_quick.c: packs a panel of the types that large files consist of; false for the others. */
+bool hy_pack_quick(const hy_panels *w, uint8_t *dst, const void *const *row, uint32_t n_row);
 HY_INLINE const uint8_t *hy_panel_at(const hy_panels *w, uint64_t i_panel)
 {
     return w->data + i_panel * w->panel_bytes;

@@ -2,7 +2,7 @@
  */
 #include "plan/weights.h"
 
-#define HY_PANEL_ROWS_MAX 64
+#define SLAB_BYTES (8 * HY_MIB) /* of the file, packed between two looks */
 
 bool hy_family_has(const hy_family *fam, hy_role role)
 {
@@ -54,6 +54,7 @@ typedef struct packer {
     uint8_t *scratch;              /* of all workers */
     uint64_t scratch_bytes;        /* of one: transposed rows, packed rows, one F32 row */
     uint64_t src_bytes, dst_bytes; /* of a row, in the file's type and the packed one */
+    uint64_t first, last;          /* panels of all parts, of this slab */
 } packer;
 
 static bool cancelled(const hy_load_opts *o) { return o->cancel && *o->cancel; }
@@ -109,12 +110,32 @@ static void pack_one(const packer *p, uint32_t e, uint64_t i_panel, uint8_t *scr
     hy_panel_pack(w, dst, rows, (uint32_t)n);
 }
 
+typedef void pages_fn(const hy_file *f, const hy_tensor *t, uint64_t first, uint64_t n);
+
+/* Calls fn for the bytes of the file that panels [first, last) are made of; nothing where rows are picked. */
+static void with_pages(const packer *p, uint64_t first, uint64_t last, bool once, pages_fn *fn)
+{
+    const hy_load_job *j = p->j;
+    const hy_panels *w = &j->w->panels[0];
+    if (j->src.how->pick != HY_PICK_ALL || j->src.how->flags & HY_TRANSPOSED) return;
+    while (first < last) {
+        uint64_t e = first / w->n_panel, i = first % w->n_panel, n = HY_MIN(w->n_panel - i, last - first);
+        const hy_tensor *t = j->part[j->src.split ? e : 0];
+        uint64_t row = (j->src.split ? 0 : e * j->src_total) + i * w->p;
+        uint64_t n_row = HY_MIN(n * w->p, j->n_row - i * w->p);
+        if (!once || p->l->uses[t - p->l->file->tensor] == 1)
+            fn(p->l->file, t, row * p->src_bytes, n_row * p->src_bytes);
+        first += n;
+    }
+}
+
 static void pack_share(void *arg, hy_worker *w)
 {
     const packer *p = arg;
     uint64_t n_panel = p->j->w->panels[0].n_panel, first, last;
-    hy_share(n_panel * p->j->n_part, 1, w, &first, &last);
-    for (uint64_t i = first; i < last; i++) {
+    hy_share(p->last - p->first, 1, w, &first, &last);
+    with_pages(p, p->first + first, p->first + last, false, hy_file_need_bytes);
+    for (uint64_t i = p->first + first; i < p->first + last; i++) {
         if (cancelled(p->l->opts)) return;
         pack_one(p, (uint32_t)(i / n_panel), i % n_panel, p->scratch + w->i * p->scratch_bytes);
     }
@@ -131,13 +152,20 @@ static uint64_t scratch_of(const hy_load_job *j, uint32_t panel, packer *p)
     return HY_ROUND_UP(n, HY_ALIGN);
 }
 
+/* In slabs, by all threads. */
 static void run_pack(packer *p)
 {
-    if (p->l->opts->team) {
-        hy_team_run(p->l->opts->team, pack_share, p);
-    } else {
+    const hy_panels *w = &p->j->w->panels[0];
+    uint64_t all = w->n_panel * p->j->n_part, each = HY_MAX(SLAB_BYTES / (w->p * p->src_bytes), 1);
+    hy_team *team = p->l->opts->team;
+    for (p->first = 0; p->first < all; p->first = p->last) {
+        p->last = HY_MIN(all, p->first + each);
         hy_worker alone = {.n = 1};
-        pack_share(p, &alone);
+        if (team) hy_team_run(team, pack_share, p);
+        else pack_share(p, &alone);
+        if (cancelled(p->l->opts)) return;
+        /* a model is never in memory twice; what is read more than once goes with the whole tensor */
+        if (p->last < all) with_pages(p, p->first, p->last, true, hy_file_done_with_bytes);
     }
 }
 
@@ -212,4 +240,15 @@ hy_status hy_load_pack(hy_loader *l, hy_err *err)
     }
     hy_free_big(p.scratch, scratch);
     return s;
+}
+
+void hy_load_place(hy_loader *l)
+{
+    for (uint32_t i = 0; i < l->n_job; i++) {
+        hy_load_job *j = &l->job[i];
+        place(l, j);
+        let_go(l, j, j->part);
+        let_go(l, j, j->bias);
+    }
+    if (l->opts->progress) l->opts->progress(l->opts->progress_ctx, l->all_bytes, l->all_bytes);
 }

@@ -68,8 +68,9 @@ uint64_t hy_pick_total(hy_pick pick, const hy_hparams *hp, uint32_t i_layer, uin
 /* ---- memory ----------------------------------------------------------------------------------- */
 
 typedef struct hy_model_mem {
-    uint8_t *data;             /* all panels, vectors, biases */
+    uint8_t *data;             /* all panels, vectors, biases; never written after loading */
     uint64_t bytes, used;
+    hy_map map;                /* map.data not NULL: data lies in this file */
 } hy_model_mem;
 
 #endif

@@ -236,13 +236,10 @@ static hy_status take_memory(hy_loader *l, hy_err *err)
 {
     hy_model *m = l->m;
     HY_TRY(check_memory(l->all_bytes, err));
-    m->mem = HY_ARENA_NEW(m->arena, hy_model_mem, 1);
-    if (!m->mem) return hy_fail_memory(err, "model", sizeof *m->mem);
     uint64_t n = HY_MAX(l->all_bytes, HY_ALIGN);
     m->mem->data = n <= SIZE_MAX ? hy_alloc_big((size_t)n) : NULL;
     if (!m->mem->data) return hy_fail_memory(err, "weights", n);
     m->mem->bytes = n;
-    m->weight_bytes = l->all_bytes;
     return HY_OK;
 }
 
@@ -288,8 +285,16 @@ static hy_status load(hy_loader *l, hy_err *err)
     if (!m->layer) return hy_fail_memory(err, "layers", sizeof(*m->layer) * m->hp.n_layer);
     hy_source_prefix(l->file, m->family, l->prefix);
     HY_TRY(prepare_all(l, err));
-    HY_TRY(take_memory(l, err));
-    HY_TRY(hy_load_pack(l, err));
+    m->mem = HY_ARENA_NEW(m->arena, hy_model_mem, 1);
+    if (!m->mem) return hy_fail_memory(err, "model", sizeof *m->mem);
+    m->weight_bytes = l->all_bytes;
+    if (hy_packed_map(l)) {
+        hy_load_place(l);
+    } else {
+        HY_TRY(take_memory(l, err));
+        HY_TRY(hy_load_pack(l, err));
+        hy_packed_keep(l);
+    }
     finish(l);
     return HY_OK;
 }
@@ -336,7 +341,8 @@ hy_status hy_model_load(hy_model **out, const hy_file *f, const hy_load_opts *o,
 void hy_model_free(hy_model *m)
 {
     if (!m) return;
-    if (m->mem) hy_free_big(m->mem->data, (size_t)m->mem->bytes);
+    if (m->mem && m->mem->map.data) hy_map_close(&m->mem->map);
+    else if (m->mem) hy_free_big(m->mem->data, (size_t)m->mem->bytes);
     hy_arena_free(m->arena);
     hy_free(m);
 }

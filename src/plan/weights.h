@@ -29,11 +29,22 @@ typedef struct hy_loader {
     uint32_t n_job;
     uint32_t *uses;            /* [file's tensors]: jobs still to come */
     uint64_t all_bytes;
+    bool packed;               /* packed_key is known */
+    uint64_t packed_key;
 } hy_loader;
+
+#define HY_PANEL_ROWS_MAX 64
 
 bool hy_family_has(const hy_family *fam, hy_role role); /* the role is in its tensor table */
 
 /* Fills every job's memory with all threads; lets the file's pages go. */
 hy_status hy_load_pack(hy_loader *l, hy_err *err);
+/* Gives every job its place in memory that is filled already. */
+void hy_load_place(hy_loader *l);
+
+/* packed.c: takes the packed form from a file; false: there is none to be used. */
+bool hy_packed_map(hy_loader *l);
+/* Keeps what was packed. Failing costs nothing but the next start's time. */
+void hy_packed_keep(const hy_loader *l);
 
 #endif

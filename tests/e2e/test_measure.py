@@ -1,6 +1,7 @@
 """hayate cpu and hayate profile from outside. Usage: test_measure.py HAYATE"""
 import json
 import os
+import shutil
 import sys
 import tempfile
 import unittest
@@ -73,6 +74,29 @@ class Measure(unittest.TestCase):
         self.bad(["profile", MODEL, "-d", "1,2"], "depth")
         self.bad(["profile", MODEL, "--trace", "/nonexistent/t"], "/nonexistent/t")
         self.bad(["profile", "/nonexistent/m.gguf"], "/nonexistent/m.gguf")
+
+    def test_packed_cache(self):
+        model = os.path.join(self.dir.name, "model.gguf")
+        shutil.copy(MODEL, model)
+        args = ["hello", "-n", 12, "--temp", 0, "--ignore-eos"]
+        want = self.good("run", MODEL, *args)
+        for _ in range(2):
+            self.assertEqual(self.good("run", model, "--packed-cache", *args), want)
+            beside = [f for f in os.listdir(self.dir.name) if f.endswith(".packed")]
+            self.assertEqual(len(beside), 1)
+        self.assertEqual(self.good("run", model, "--packed-cache", "--weights", "q8_0", *args),
+                         self.good("run", MODEL, "--weights", "q8_0", *args))
+        kept = os.path.join(self.dir.name, beside[0])
+        with open(kept, "r+b") as f:
+            f.seek(-100, os.SEEK_END)
+            f.write(b"x" * 50)
+        self.assertEqual(self.good("run", model, "--packed-cache", *args), want)
+
+    def test_threads(self):
+        want = self.good("run", MODEL, "hello", "-n", 12, "--temp", 0, "--ignore-eos", "-t", 1)
+        for more in (["-t", 2], ["-t", 2, "--threads-decode", 1], ["--threads-decode", 3], []):
+            self.assertEqual(self.good("run", MODEL, "hello", "-n", 12, "--temp", 0, "--ignore-eos", *more), want)
+        self.bad(["run", MODEL, "x", "--threads-decode", "257"], "257")
 
 
 if __name__ == "__main__":
