@@ -72,6 +72,21 @@ uint32_t hy_emit_more(hy_sc *sc, uint32_t min, uint32_t max, hy_emit_body *body,
     return rep;
 }
 
+uint32_t hy_emit_key(hy_sc *sc, const char *name, uint32_t next)
+{
+    hy_gc *gc = sc->gc;
+    hy_buf t = { 0 };
+    uint32_t both[2] = { next, hy_net_lit(gc, " ", 1, next) };
+    uint32_t colon = hy_net_lit(gc, ":", 1, hy_net_split(gc, both, 2));
+    for (const char *c = name; *c; c++)
+        if ((uint8_t)*c >= 0x80) {
+            hy_dfa *d = hy_dfa_from(gc, hy_ast_text(gc, name, strlen(name)));
+            return hy_net_lit(gc, "\"", 1, hy_net_term(gc, d, true, 0, HY_NONE, colon));
+        }
+    quote(sc, name, strlen(name), &t);
+    return hy_net_lit(gc, t.data, t.len, colon);
+}
+
 /* ---- values of enum and const -------------------------------------------------------------------- */
 
 static uint32_t emit_value(hy_sc *sc, const json_t *v, uint32_t next)
@@ -98,11 +113,7 @@ static uint32_t emit_value(hy_sc *sc, const json_t *v, uint32_t next)
     next = hy_emit_close(sc, object ? '}' : ']', next);
     for (size_t i = n; i-- > 0;) {
         next = emit_value(sc, item[i], next);
-        if (object) {
-            uint32_t both[2] = { next, hy_net_lit(gc, " ", 1, next) };
-            quote(sc, name[i], strlen(name[i]), &t);
-            next = hy_net_lit(gc, t.data, t.len, hy_net_lit(gc, ":", 1, hy_net_split(gc, both, 2)));
-        }
+        if (object) next = hy_emit_key(sc, name[i], next);
         next = hy_emit_space(sc, next);
         if (i) next = hy_net_lit(gc, ",", 1, next);
     }
@@ -117,7 +128,16 @@ typedef struct outs {
     uint32_t *to, next;
     size_t n, cap;
     hy_ast *texts;             /* scalars with one text each: one automaton for all */
+    hy_ast *strings;           /* strings beyond ASCII, which may be written with \u as well */
 } outs;
+
+static bool beyond_ascii(const json_t *v)
+{
+    const char *s = json_string_value(v);
+    for (size_t i = 0; s && i < json_string_length(v); i++)
+        if ((uint8_t)s[i] >= 0x80) return true;
+    return false;
+}
 
 static void add(hy_sc *sc, outs *o, uint32_t node)
 {
@@ -140,7 +160,8 @@ static void emit_finite(hy_sc *sc, hy_branch *b, outs *o)
         for (size_t j = 0; ok && j < b->n_excluded; j++) ok = !hy_json_same(v, b->excluded[j]);
         hy_buf t = { 0 };
         if (!ok) continue;
-        if (scalar_text(sc, v, &t)) add_text(sc, o, t.data, t.len);
+        if (beyond_ascii(v)) hy_ast_add(sc->gc, o->strings, hy_ast_text(sc->gc, json_string_value(v), json_string_length(v)));
+        else if (scalar_text(sc, v, &t)) add_text(sc, o, t.data, t.len);
         else add(sc, o, emit_value(sc, v, o->next));
     }
 }
@@ -180,7 +201,7 @@ static void emit_branch(hy_sc *sc, hy_branch *b, outs *o)
 uint32_t hy_schema_emit(hy_sc *sc, const hy_conds *c, uint32_t next)
 {
     hy_conds *br;
-    outs o = { .next = next, .texts = hy_ast_new(sc->gc, A_ALT) };
+    outs o = { .next = next, .texts = hy_ast_new(sc->gc, A_ALT), .strings = hy_ast_new(sc->gc, A_ALT) };
     size_t n = hy_schema_expand(sc, c, false, &br);
     for (size_t i = 0; i < n; i++) {
         hy_branch b;
@@ -190,15 +211,9 @@ uint32_t hy_schema_emit(hy_sc *sc, const hy_conds *c, uint32_t next)
         hy_dfa *d = hy_dfa_from(sc->gc, o.texts);
         add(sc, &o, hy_net_term(sc->gc, d, false, 0, HY_NONE, next));
     }
+    if (o.strings->n) {
+        hy_dfa *d = hy_dfa_from(sc->gc, o.strings);
+        add(sc, &o, hy_net_lit(sc->gc, "\"", 1, hy_net_term(sc->gc, d, true, 0, HY_NONE, next)));
+    }
     return hy_net_split(sc->gc, o.to, o.n);
-}
-
-/* A place where `name` must be quoted: `"name":` and perhaps a space. */
-uint32_t hy_emit_key(hy_sc *sc, const char *name, uint32_t next)
-{
-    hy_gc *gc = sc->gc;
-    hy_buf t = { 0 };
-    uint32_t both[2] = { next, hy_net_lit(gc, " ", 1, next) };
-    quote(sc, name, strlen(name), &t);
-    return hy_net_lit(gc, t.data, t.len, hy_net_lit(gc, ":", 1, hy_net_split(gc, both, 2)));
 }

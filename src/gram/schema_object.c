@@ -72,7 +72,7 @@ static bool says(const hy_conds *c, const char *word)
 static bool closed(const object *o)
 {
     const hy_conds *c = &o->b->c;
-    if (says(c, "additionalProperties") || says(c, "unevaluatedProperties")) return false;
+    if (says(c, "additionalProperties") || says(c, "unevaluatedProperties") || says(c, "propertyNames")) return false;
     if (!says(c, "properties") && !says(c, "patternProperties")) return false;
     return o->n >= o->min;
 }
