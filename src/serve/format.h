@@ -56,10 +56,12 @@ hy_status hy_chat_guide(const hy_chat_format *f, const json_t *tools, hy_tool_ch
                         bool parallel, const char *generation_prompt, hy_buf *text, hy_buf *schemas, hy_guide *guide,
                         hy_err *err);
 
-/* The form of an answer (JSON_OBJECT or JSON_SCHEMA), after thoughts and marks of the family; other kinds, and
- * families that have neither, keep the guide as it is. text and schemas as above. */
-hy_status hy_chat_guide_answer(const hy_chat_format *f, const hy_guide *in, const char *generation_prompt, hy_buf *text,
-                               hy_buf *schemas, hy_guide *guide, hy_err *err);
+/* The form of an answer (JSON_OBJECT or JSON_SCHEMA), after thoughts and marks of the family; with tools (or NULL)
+ * calls may come instead. Other kinds keep the guide as it is, and so do families that have none of these. text
+ * and schemas as above. */
+hy_status hy_chat_guide_answer(const hy_chat_format *f, const hy_guide *in, const json_t *tools, bool parallel,
+                               const char *generation_prompt, hy_buf *text, hy_buf *schemas, hy_guide *guide,
+                               hy_err *err);
 
 /* For families without calls of their own: what tells a model of the tools and of the plain JSON form, to stand in
  * the system message. One call or a list; appended to out. */

@@ -527,15 +527,10 @@ static void put_said_rule(guide *g, bool free_text)
     hy_buf_char(b, '\n');
 }
 
-/* The last message is a call, or with AUTO the answer. */
-static void put_harmony(guide *g, bool free_text)
+static void put_harmony_call(guide *g)
 {
     hy_buf *b = g->out;
-    hy_buf_str(b, free_text ? "root ::= ( said )* ( call | final )\n" : "root ::= ( said )? call\n");
-    put_said_rule(g, free_text);
-    hy_buf_str(b, "final ::= ");
-    put_mark(g, b, "<|channel|>final<|message|>");
-    hy_buf_str(b, "text\ncall ::= ");
+    hy_buf_str(b, "call ::= ");
     put_mark(g, b, "<|channel|>commentary to=functions.");
     hy_buf_str(b, "( ");
     size_t i;
@@ -553,6 +548,18 @@ static void put_harmony(guide *g, bool free_text)
         any = true;
     }
     hy_buf_str(b, ")\n");
+}
+
+/* The last message is a call, or with AUTO the answer. */
+static void put_harmony(guide *g, bool free_text)
+{
+    hy_buf *b = g->out;
+    hy_buf_str(b, free_text ? "root ::= ( said )* ( call | final )\n" : "root ::= ( said )? call\n");
+    put_said_rule(g, free_text);
+    hy_buf_str(b, "final ::= ");
+    put_mark(g, b, "<|channel|>final<|message|>");
+    hy_buf_str(b, "text\n");
+    put_harmony_call(g);
 }
 
 static void put_grammar(guide *g, hy_tool_choice choice, const char *prompt)
@@ -573,21 +580,22 @@ static void put_grammar(guide *g, hy_tool_choice choice, const char *prompt)
     hy_buf_str(g->out, space_rule);
 }
 
-/* After put_harmony's messages: the final one follows a schema. */
+/* An answer that follows a schema; with tools, or calls. The schema's name is no tool's. */
+#define ANSWER "/answer"
 static void put_answer(guide *g, const char *prompt)
 {
     hy_buf *b = g->out;
-    static const char schema[] = "@schema(\"answer\") ";
+    bool calls = g->tools != NULL, marks = g->f->drop[0] != NULL;
     if (g->f->flags & FORMAT_HARMONY) {
-        hy_buf_str(b, "root ::= ( said )? ");
+        hy_buf_str(b, calls ? "root ::= ( said )* ( call | answer )\nanswer ::= " : "root ::= ( said )? answer\nanswer ::= ");
         put_mark(g, b, "<|channel|>final<|message|>");
-        hy_buf_str(b, schema);
-        hy_buf_char(b, '\n');
-        put_said_rule(g, false);
+        hy_buf_str(b, "@schema(\"" ANSWER "\")\n");
+        put_said_rule(g, calls);
+        if (calls) put_harmony_call(g);
         return;
     }
-    bool marks = g->f->drop[0] != NULL;
-    hy_buf_str(b, marks ? "root ::= think mark* @schema(\"answer\") w mark*\nmark ::= " : "root ::= think @schema(\"answer\")");
+    hy_buf_str(b, calls ? "root ::= think ( answer | calls )\n" : "root ::= think answer\n");
+    hy_buf_str(b, marks ? "answer ::= mark* @schema(\"" ANSWER "\") w mark*\nmark ::= " : "answer ::= @schema(\"" ANSWER "\")");
     for (int k = 0; k < FORMAT_DROPS && g->f->drop[k]; k++) {
         if (k) hy_buf_str(b, "| ");
         put_mark(g, b, g->f->drop[k]);
@@ -595,6 +603,9 @@ static void put_answer(guide *g, const char *prompt)
     }
     hy_buf_char(b, '\n');
     put_think_rule(g, prompt);
+    if (calls) put_calls_rule(g);
+    if (calls) put_call_rule(g);
+    hy_buf_put(b, g->later.data, g->later.len);
     hy_buf_str(b, space_rule);
 }
 
@@ -630,27 +641,29 @@ hy_status hy_chat_guide(const hy_chat_format *f, const json_t *tools, hy_tool_ch
     return st;
 }
 
-hy_status hy_chat_guide_answer(const hy_chat_format *f, const hy_guide *in, const char *generation_prompt, hy_buf *text,
-                               hy_buf *schemas, hy_guide *out, hy_err *err)
+hy_status hy_chat_guide_answer(const hy_chat_format *f, const hy_guide *in, const json_t *tools, bool parallel,
+                               const char *generation_prompt, hy_buf *text, hy_buf *schemas, hy_guide *out, hy_err *err)
 {
     *out = *in;
     bool json = in->kind == HY_GUIDE_JSON_OBJECT || in->kind == HY_GUIDE_JSON_SCHEMA;
     bool marks = f->think_close || f->drop[0] || f->flags & FORMAT_HARMONY;
-    if (!json || !marks) return HY_OK;
+    if (!json || (!marks && !json_array_size(tools))) return HY_OK;
     json_t *schema = NULL;
     if (in->kind == HY_GUIDE_JSON_OBJECT) schema = json_pack("{s:s}", "type", "object");
     else HY_TRY(hy_json_parse("schema", in->text, in->n_text, &schema, err));
     hy_buf_reset(text);
     hy_buf_reset(schemas);
-    guide g = { .f = f, .form = &f->form[0], .out = text, .schemas = json_object() };
+    guide g = { .f = f, .form = &f->form[0], .tools = json_array_size(tools) ? tools : NULL, .parallel = parallel, .out = text,
+                .schemas = json_object() };
     if (!g.schemas || !schema) {
         json_decref(schema);
         json_decref(g.schemas);
         return hy_fail_memory(err, "grammar of the answer", 0);
     }
-    keep_schema(&g, "answer", schema);
+    keep_schema(&g, ANSWER, schema);
     put_answer(&g, generation_prompt);
     hy_status st = finish(&g, schemas, out, err);
     json_decref(g.schemas);
+    hy_buf_free(&g.later);
     return st;
 }

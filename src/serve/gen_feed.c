@@ -20,6 +20,8 @@ hy_status hy_feed_open(hy_gen *g, hy_answer *a, hy_err *err)
     const hy_ask *ask = &g->ask;
     bool calls = ask->tools && ask->choice != HY_TOOLS_NONE;
     if (!g->format || (ask->no_split && !calls)) return HY_OK;
+    /* the whole text is asked for: it holds no thoughts, whatever the prompt has begun */
+    if (ask->guide.kind == HY_GUIDE_REGEX || ask->guide.kind == HY_GUIDE_GBNF) return HY_OK;
     const char *id = hy_x_id(g->x);
     uint64_t seed = hy_hash64(id, strlen(id), a->index);
     return hy_chat_parser_open(&f->parser, g->format, calls ? ask->tools : NULL, g->prompt[0].text, seed, err);

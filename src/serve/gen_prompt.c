@@ -174,10 +174,10 @@ static hy_status set_guide(hy_gen *g, const char **param, hy_err *err)
         if (tools && a->choice != HY_TOOLS_AUTO)
             return hy_fail(err, HY_E_ARG, "%s: the text cannot follow it and be a call, as tool_choice demands",
                            *param ? *param : "response_format");
-        /* with "auto" the answer's form was asked for, so no call comes */
-        if (a->no_split) return HY_OK;
-        return hy_chat_guide_answer(g->format, &a->guide, g->prompt[0].text, &g->guide_text, &g->guide_schemas,
-                                    &g->p.guide, err);
+        /* with "auto" the answer has this form, or is a call */
+        if (a->no_split && !tools) return HY_OK;
+        return hy_chat_guide_answer(g->format, &a->guide, tools ? a->tools : NULL, a->parallel, g->prompt[0].text,
+                                    &g->guide_text, &g->guide_schemas, &g->p.guide, err);
     }
     if (!tools) return HY_OK;
     *param = "tools";

@@ -215,27 +215,32 @@ static void test_round_trip(void **state)
 static void test_answer(void **state)
 {
     (void)state;
-    static const struct { const char *source, *prompt, *text; bool matches; } c[] = {
-        { "<tool_call></think>", "", "{\"a\":1}", true },
-        { "<tool_call></think>", "", "<think>Hm.</think>{\"a\":1}", true },
-        { "<tool_call></think>", "<think>\n", "Hm.\n</think>\n\n{\"a\":1}", true },
-        { "<tool_call></think>", "<think>\n", "{\"a\":1}", false },
-        { "<tool_call></think>", "<think>\n\n</think>\n", "{\"a\":1}", true },
-        { "<tool_call></think>", "<think>\n\n</think>\n", "<think>Hm.</think>{\"a\":1}", false },
-        { "<|START_ACTION|>", "", "<|START_RESPONSE|>{\"a\":1}<|END_RESPONSE|>", true },
-        { "<|channel|><|message|>", "<|start|>assistant", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>{\"a\":1}", true },
-        { "plain", "", "{\"a\":1}", true },
-        { "plain", "", "x{\"a\":1}", false },
+    static const struct { const char *source, *prompt, *text; bool matches, tools; } c[] = {
+        { "<tool_call></think>", "", "{\"a\":1}", true, false },
+        { "<tool_call></think>", "", "<think>Hm.</think>{\"a\":1}", true, false },
+        { "<tool_call></think>", "<think>\n", "Hm.\n</think>\n\n{\"a\":1}", true, false },
+        { "<tool_call></think>", "<think>\n", "{\"a\":1}", false, false },
+        { "<tool_call></think>", "<think>\n\n</think>\n", "{\"a\":1}", true, false },
+        { "<tool_call></think>", "<think>\n\n</think>\n", "<think>Hm.</think>{\"a\":1}", false, false },
+        { "<|START_ACTION|>", "", "<|START_RESPONSE|>{\"a\":1}<|END_RESPONSE|>", true, false },
+        { "<|channel|><|message|>", "<|start|>assistant", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>{\"a\":1}", true, false },
+        { "plain", "", "{\"a\":1}", true, false },
+        { "plain", "", "x{\"a\":1}", false, false },
+        { "<tool_call>", "", "{\"a\":1}", true, true },
+        { "<tool_call>", "", "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>", true, true },
+        { "<tool_call>", "", "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>", false, false },
+        { "<|channel|><|message|>", "<|start|>assistant", "<|channel|>commentary to=functions.now<|message|>{}", true, true },
     };
     static const char schema[] = "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}}}";
     const hy_guide in = { .kind = HY_GUIDE_JSON_SCHEMA, .text = schema, .n_text = strlen(schema) };
+    json_t *tools = json_loads(tools_text, 0, NULL);
     for (size_t i = 0; i < HY_COUNT(c); i++) {
         hy_buf text = { 0 }, schemas = { 0 };
         hy_guide out;
         hy_err err;
         hy_gram *g;
         bool ok = false;
-        assert_int_equal(hy_chat_guide_answer(hy_chat_format_of(c[i].source), &in, c[i].prompt, &text, &schemas, &out, &err), HY_OK);
+        assert_int_equal(hy_chat_guide_answer(hy_chat_format_of(c[i].source), &in, c[i].tools ? tools : NULL, true, c[i].prompt, &text, &schemas, &out, &err), HY_OK);
         hy_gram_source src = { .kind = out.kind == HY_GUIDE_GBNF ? HY_GRAM_GBNF : HY_GRAM_JSON_SCHEMA, .text = out.text, .n = out.n_text,
                                .schemas_json = out.schemas, .n_schemas = out.n_schemas };
         if (hy_gram_compile(&g, &src, &err) != HY_OK) fail_msg("%s", err.msg);
@@ -245,6 +250,7 @@ static void test_answer(void **state)
         hy_buf_free(&text);
         hy_buf_free(&schemas);
     }
+    json_decref(tools);
 }
 
 static void test_refused(void **state)
