@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/base.h"
 
 #define MODEL HY_DATA "/models/llama3/model-bf16.gguf"
@@ -46,6 +47,39 @@ static hy_status generate(hy_engine *e, char text[512], hy_err *err)
     return s;
 }
 
+static hy_status end_of(hy_request *r, hy_err *err)
+{
+    hy_event ev;
+    hy_status s;
+    do s = hy_poll(r, 30000, &ev, err);
+    while (s == HY_OK && ev.kind == HY_EV_TEXT);
+    hy_release(r);
+    return s;
+}
+
+/* Two answers under a guide with logprobs of the prompt, then an embedding. */
+static hy_status serve(hy_engine *e, char text[512], hy_err *err)
+{
+    static const int32_t ids[] = { 11, 12, 13, 14 };
+    hy_params p;
+    hy_params_init(&p);
+    p.tokens = ids;
+    p.n_tokens = 4;
+    p.max_tokens = N_GEN;
+    p.prompt_logprobs = 2;
+    p.guide = (hy_guide){ .kind = HY_GUIDE_REGEX, .text = "[ab]{3}", .n_text = 7 };
+    hy_request *r[2];
+    HY_TRY(hy_submit_n(e, &p, 2, r, err));
+    hy_status s = end_of(r[0], err), t = end_of(r[1], s == HY_OK ? err : NULL);
+    if (s == HY_OK) s = t;
+    if (s != HY_OK) return s;
+    p.prompt_logprobs = -1;
+    p.pool = HY_POOL_MEAN;
+    HY_TRY(hy_submit(e, &p, r, err));
+    snprintf(text, 512, "done");
+    return end_of(r[0], err);
+}
+
 static hy_options options(void)
 {
     hy_options o;
@@ -67,6 +101,20 @@ static hy_status whole(char text[512], hy_err *err)
         return s;
     }
     s = generate(e, text, err);
+    hy_close(e);
+    return s;
+}
+
+static hy_status whole_service(char text[512], hy_err *err)
+{
+    hy_options o = options();
+    char swap[64];
+    snprintf(swap, sizeof swap, "/tmp/hayate-fault-%d", (int)getpid());
+    o.kv_swap = swap;
+    o.timing = true;
+    hy_engine *e = NULL;
+    HY_TRY(hy_open(&e, &o, err));
+    hy_status s = serve(e, text, err);
     hy_close(e);
     return s;
 }
@@ -109,10 +157,20 @@ static void opening_and_answering(void **state)
     each(whole, 17);
 }
 
+static void opening_and_serving(void **state)
+{
+    each(whole_service, 17);
+}
+
 static hy_engine *shared;
 static hy_status one_request(char text[512], hy_err *err)
 {
     return generate(shared, text, err);
+}
+
+static hy_status one_service(char text[512], hy_err *err)
+{
+    return serve(shared, text, err);
 }
 
 /* One engine through all the failures: each harms its own request alone. */
@@ -122,6 +180,7 @@ static void answering(void **state)
     hy_err err;
     if (hy_open(&shared, &o, &err) != HY_OK) fail_msg("%s", err.msg);
     each(one_request, 1);
+    each(one_service, 1);
     hy_counters n;
     hy_engine_counters(shared, &n);
     assert_int_equal(n.page_used, 0);
@@ -167,7 +226,8 @@ static void looking(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(opening_and_answering), cmocka_unit_test(answering),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(opening_and_answering), cmocka_unit_test(opening_and_serving),
+                                        cmocka_unit_test(answering),
                                         cmocka_unit_test(session), cmocka_unit_test(looking) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
