@@ -112,7 +112,7 @@ class Soak:
         body = rng.choice((b"", b"{", b"[]", b"\xff\xfe", b'{"messages": 5}', b'{"messages": []}', b"[" * 50000,
                            json.dumps({"messages": [{"role": "user", "content": "x"}], "temperature": "hot"}).encode(),
                            json.dumps({"messages": [{"role": "user", "content": "x " * 200000}]}).encode(),
-                           json.dumps({"messages": [{"role": "user", "content": "x"}], "max_tokens": -1}).encode(),
+                           json.dumps({"messages": [{"role": "user", "content": "x"}], "max_tokens": -5}).encode(),
                            json.dumps({"messages": [{"role": "user", "content": "x"}], "response_format": {
                                "type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "strnig"}}}}).encode()))
         status, data = self.ask("POST", "/v1/chat/completions", body)

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Our server beside others, same model file, same load, same run, interleaved.
+
+  serve_vs_peers.py HAYATE MODEL --peer NAME 'COMMAND with {model} {port}' [--peer ...] [--rounds 3] [--quick]
+
+For each round, each load and each server in turn: start, load, stop. Loads: 1, 4, 16, 32 closed-loop streams (prompt 256,
+answer 64), Poisson arrivals at 70 % of our own saturation rate, and 16 streams with a shared beginning of 512 tokens. Writes
+bench/results/serve.json (machine facts, every run), prints medians and ratios. --report prints the committed file again."""
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+
+import servers
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STREAMS = (1, 4, 16, 32)
+
+
+def median(runs, *path):
+    def at(r):
+        for k in path:
+            r = r[k]
+        return r
+    return statistics.median(at(r) for r in runs)
+
+
+def loads(quick):
+    for n in STREAMS:
+        yield "%d streams" % n, ["--streams", n, "--requests", max(8, n * (2 if quick else 4))]
+    yield "16 streams, shared 512", ["--streams", 16, "--requests", 32 if quick else 64, "--shared-prefix", 512]
+
+
+def run_one(a, name, command, flags, log):
+    s = servers.Server(command, a.model, log)
+    try:
+        out = servers.load(a.hayate, s.url, "--prompt-tokens", 256, "--output-tokens", 64, *flags)
+        out.update(peak_mib=s.peak_mib(), start_s=s.start_s)
+        return out
+    finally:
+        s.stop()
+
+
+def report(data):
+    names = list(data["servers"])
+    print("%s, %d cores, %s, %d rounds\n" % (data["machine"]["cpu"], data["machine"]["cores"], data["model"], data["rounds"]))
+    print("%-24s %-14s %10s %12s %12s %12s %12s" % ("load", "server", "tokens/s", "ttft p50 ms", "ttft p95 ms", "itl p50 ms", "itl p95 ms"))
+    for load_name, by in data["runs"].items():
+        for name in names:
+            runs = by[name]
+            print("%-24s %-14s %10.1f %12.0f %12.0f %12.1f %12.1f" % (
+                load_name, name, median(runs, "output_tps"), median(runs, "ttft_ms", "p50"), median(runs, "ttft_ms", "p95"),
+                median(runs, "itl_ms", "p50"), median(runs, "itl_ms", "p95")))
+        for name in names[1:]:
+            print("%-24s ours / %-7s %9.2fx %11.2fx %11.2fx" % (
+                "", name, median(by[names[0]], "output_tps") / median(by[name], "output_tps"),
+                median(by[names[0]], "ttft_ms", "p50") / median(by[name], "ttft_ms", "p50"),
+                median(by[names[0]], "ttft_ms", "p95") / median(by[name], "ttft_ms", "p95")))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("hayate", nargs="?")
+    p.add_argument("model", nargs="?")
+    p.add_argument("--peer", nargs=2, action="append", default=[], metavar=("NAME", "COMMAND"))
+    p.add_argument("--threads", default="2")
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--quick", action="store_true")
+    p.add_argument("--out", default=os.path.join(HERE, "results", "serve.json"))
+    p.add_argument("--report", action="store_true")
+    a = p.parse_args()
+    if a.report:
+        with open(a.out) as f:
+            return report(json.load(f))
+    ours = "%s serve {model} --port {port} --threads %s --parallel 32 --ctx 1024 --kv-tokens 32768" % (a.hayate, a.threads)
+    commands = {"hayate": ours, **{n: c for n, c in a.peer}}
+    data = {"machine": servers.machine(), "model": os.path.basename(a.model), "rounds": a.rounds, "servers": commands, "runs": {}}
+    log = os.path.join(tempfile.mkdtemp(), "servers.log")
+    for i in range(a.rounds):
+        work = list(loads(a.quick))
+        if "16 streams" in data["runs"]:
+            rate = 0.7 * median(data["runs"]["16 streams"]["hayate"], "request_rps")
+            work.append(("Poisson, 70 % of ours", ["--rate", "%.3f" % rate, "--requests", 32 if a.quick else 96]))
+        for load_name, flags in work:
+            for name, command in commands.items():
+                r = run_one(a, name, command, [*flags, "--seed", 100 + i], log)
+                data["runs"].setdefault(load_name, {}).setdefault(name, []).append(r)
+                print("round %d, %s, %s: %.1f tokens/s, ttft p50 %.0f ms" % (i + 1, load_name, name, r["output_tps"], r["ttft_ms"]["p50"]),
+                      file=sys.stderr)
+    os.makedirs(os.path.dirname(a.out), exist_ok=True)
+    with open(a.out, "w") as f:
+        json.dump(data, f, indent=1)
+        f.write("\n")
+    report(data)
+
+
+if __name__ == "__main__":
+    main()
