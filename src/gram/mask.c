@@ -44,6 +44,8 @@ static void walk_term(walker *w, uint32_t node, hy_thread t)
     const hy_node *x = &w->r->net->node[t.pc];
     const hy_term *m = &w->r->net->term[x->a];
     const hy_follow *f = NULL;
+    const bool plain = t.d == 0 && !m->counted;
+    const uint32_t *row = m->dfa->next + (size_t)t.q * m->dfa->n_class;
     if (hy_term_may_end(m, &t)) f = hy_run_follow(w->r, x->next, t.frame);
     for (uint32_t c = v->child[node]; c < v->child[node + 1]; c++) {
         uint8_t b = v->byte[c];
@@ -55,8 +57,14 @@ static void walk_term(walker *w, uint32_t node, hy_thread t)
             continue;
         }
         hy_thread to = t;
-        hy_term_step step = hy_term_byte(m, &to, b);
-        if (step == HY_TS_NO) continue;
+        hy_term_step step = HY_TS_IN;
+        if (plain && b < 128 && !(m->json && (b < 0x20 || b == '"' || b == '\\'))) { /* most bytes of most texts */
+            to.q = row[m->dfa->ascii[b]];
+            if (to.q == HY_NONE) continue;
+        } else {
+            step = hy_term_byte(m, &to, b);
+            if (step == HY_TS_NO) continue;
+        }
         allow(w, c);
         if (v->child[c] == v->child[c + 1]) continue;
         if (step == HY_TS_IN) {
@@ -85,7 +93,59 @@ static void walk_set(walker *w, uint32_t node, const hy_thread *t, uint32_t n)
 
 /* ---- many tokens at once ------------------------------------------------------------------------- */
 
-/* The kinds of characters over which the automaton stays in state q. */
+enum { CLOSED_MAX = 40 };      /* states */
+
+typedef struct closed { uint32_t q[CLOSED_MAX], n, kinds; } closed;
+
+static bool go(closed *k, uint32_t q)
+{
+    for (uint32_t i = 0; i < k->n; i++)
+        if (k->q[i] == q) return true;
+    if (k->n == CLOSED_MAX) return false;
+    k->q[k->n++] = q;
+    return true;
+}
+
+/* Takes from k->kinds those with a character that leads nowhere from q; adds the states that the others lead
+ * to. False: too many states. */
+static bool close_state(closed *k, const hy_term *m, uint32_t q)
+{
+    const hy_dfa *d = m->dfa;
+    const uint32_t *next = d->next + (size_t)q * d->n_class;
+    for (uint32_t c = 0; c < 128; c++)
+        if (next[d->ascii[c]] == HY_NONE) k->kinds &= ~(1u << hy_cat_of((uint8_t)c));
+    for (uint32_t i = hy_dfa_range(d, 128); i < d->n_range; i++)
+        if (next[d->cls[i]] == HY_NONE && d->from[i] != 0xD800) k->kinds &= ~(1u << HY_CAT_WIDE);
+    for (uint32_t c = 0; c < 128; c++)
+        if (k->kinds >> hy_cat_of((uint8_t)c) & 1 && !go(k, next[d->ascii[c]])) return false;
+    for (uint32_t i = hy_dfa_range(d, 128); k->kinds >> HY_CAT_WIDE & 1 && i < d->n_range; i++)
+        if (d->from[i] != 0xD800 && !go(k, next[d->cls[i]])) return false;
+    return true;
+}
+
+/* Kinds of characters of which every text may follow state q: the states it leads through lie in a small set
+ * that these kinds never leave. */
+static closed closed_kinds(const hy_term *m, uint32_t q)
+{
+    closed k = { .q = { q }, .n = 1, .kinds = ~(1u << HY_CAT_BROKEN) };
+    if (m->json)
+        for (uint32_t c = 0; c < 128; c++)
+            if (c < 0x20 || c == '"' || c == '\\') k.kinds &= ~(1u << hy_cat_of((uint8_t)c));
+    for (uint32_t i = 0, before = k.kinds; i < k.n; i++) {
+        if (!close_state(&k, m, k.q[i])) {
+            k.kinds = 0;
+            return k;
+        }
+        if (k.kinds != before) { /* fewer kinds reach fewer states */
+            before = k.kinds;
+            k.n = 1;
+            i = HY_NONE;
+        }
+    }
+    return k;
+}
+
+/* The kinds over which the automaton stays in state q. */
 static uint32_t loop_kinds(const hy_term *m, uint32_t q)
 {
     const hy_dfa *d = m->dfa;
@@ -124,9 +184,14 @@ static void set_kinds(walker *w, uint32_t kinds, uint32_t most)
 
 static void bulk(walker *w, const hy_term *m, const hy_thread *t)
 {
-    uint32_t kinds = loop_kinds(m, t->q), most = HY_NONE;
+    uint32_t kinds, most = HY_NONE;
+    if (m->counted) { /* in one state the room left tells exactly which lengths are allowed */
+        kinds = loop_kinds(m, t->q);
+        if (m->max != HY_NONE) most = m->max - t->count - m->dfa->len_min[t->q];
+    } else {
+        kinds = closed_kinds(m, t->q).kinds;
+    }
     if (!(kinds & 1u) && !(kinds >> HY_CAT_WIDE & 1)) return; /* no letters: a walk is short */
-    if (m->counted && m->max != HY_NONE) most = m->max - t->count - m->dfa->len_min[t->q];
     set_kinds(w, kinds, most);
     w->passed = kinds;
 }
