@@ -207,7 +207,7 @@ static void put_values(const hy_field *f, hy_buf *out)
     case HY_F_ANY: hy_buf_str(out, f->choices ? f->choices : "see the text"); break;
     case HY_F_IGNORE: hy_buf_str(out, "any"); break;
     case HY_F_REFUSE:
-        if (f->choices) {
+        if (f->choices && f->choices[0]) {
             hy_buf_str(out, "only ");
             put_choices(f->choices, out);
         } else {

@@ -1,5 +1,7 @@
 /* docs/api.md shows the server's own tables. With HY_WRITE_DOCS=1 they are written anew. */
+#include "serve/anthropic.h"
 #include "serve/openai.h"
+#include "serve/responses.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +16,8 @@ static const struct { const char *name; const hy_field *rows; } tables[] = {
     { "fields chat", hy_chat_fields },           { "fields completions", hy_completion_fields },
     { "fields embeddings", hy_embedding_fields }, { "fields tokenize", hy_tokenize_fields },
     { "fields detokenize", hy_detokenize_fields }, { "fields template", hy_template_fields },
+    { "fields messages", hy_messages_fields },    { "fields count", hy_count_fields },
+    { "fields responses", hy_responses_fields },
 };
 
 static void put_routes(hy_buf *out)
