@@ -88,7 +88,8 @@ static void decode(world *w, hy_team *team, uint32_t n_seq, uint32_t at, uint32_
         pos[i] = (int32_t)at;
         out[i] = i;
     }
-    hy_batch b = { .n_tok = n_seq, .token = tok, .pos = pos, .n_row = n_seq, .row = row, .n_out = n_seq, .out_tok = out };
+    hy_batch b = { .n_tok = n_seq, .token = tok, .pos = pos, .n_row = n_seq, .row = row, .n_out = n_seq,
+                   .out_tok = out };
     hy_plan_timing(w->plan, true);
     uint64_t t0 = hy_now_ns();
     if (hy_plan_run(w->plan, team, w->kv, &b, w->logits, &err) != HY_OK) die("step", &err);
@@ -118,14 +119,16 @@ int main(int argc, char **argv)
     hy_model *m;
     hy_team *team;
     if (hy_kern_fill(&k, hy_cpu_features(), NULL, &err) != HY_OK) die("kernels", &err);
-    if (hy_file_open(&f, argv[1], &err) != HY_OK || hy_team_open(&team, n_thread, false, &err) != HY_OK) die(argv[1], &err);
+    if (hy_file_open(&f, argv[1], &err) != HY_OK) die(argv[1], &err);
+    if (hy_team_open(&team, n_thread, false, &err) != HY_OK) die("threads", &err);
     hy_load_opts lo = { .kern = &k, .team = team, .quantise = -1 };
     if (hy_model_load(&m, f, &lo, &err) != HY_OK) die(argv[1], &err);
     hy_file_close(f);
     int32_t *tok = malloc(n * sizeof *tok);
     if (!tok) return 1;
     for (uint32_t i = 0; i < n; i++) tok[i] = (int32_t)(hy_rng_at(1, 2, i) % m->hp.n_vocab);
-    static world w[3] = { { .name = "shared, read once" }, { .name = "shared, read for each" }, { .name = "not shared" } };
+    static world w[3] = { { .name = "shared, read once" }, { .name = "shared, read for each" },
+                          { .name = "not shared" } };
     uint32_t n_ctx = n + rounds + 1;
     for (int i = 0; i < 3; i++) {
         open_world(&w[i], m, n_seq, n_ctx, i == 0);

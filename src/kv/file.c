@@ -154,8 +154,8 @@ hy_status hy_kv_save(hy_kv *kv, const char *path, uint64_t identity, uint64_t te
 static hy_status get(kv_file *f, void *data, size_t n, hy_err *err)
 {
     if (n > f->bytes - f->at)
-        return hy_fail(err, HY_E_FORMAT, "%s: ends after %" PRIu64 " bytes, %zu more were expected at %" PRIu64, f->path,
-                       f->bytes, n, f->at);
+        return hy_fail(err, HY_E_FORMAT, "%s: ends after %" PRIu64 " bytes, %zu more were expected at %" PRIu64,
+                       f->path, f->bytes, n, f->at);
     if (!hy_kv_read_at(f->fd, data, n, f->at))
         return hy_fail(err, HY_E_IO, "cannot read %s: %s", f->path, errno ? strerror(errno) : "it became shorter");
     f->at += n;
@@ -165,8 +165,8 @@ static hy_status get(kv_file *f, void *data, size_t n, hy_err *err)
 static hy_status check_sizes(const kv_file *f, const file_head *h, const hy_kv *kv, hy_err *err)
 {
     if (h->page_tok != HY_KV_PAGE_TOK || h->n_group != kv->n_group)
-        return hy_fail(err, HY_E_ARG, "%s: %u groups of pages of %u tokens; the model has %u of %u", f->path, h->n_group,
-                       h->page_tok, kv->n_group, HY_KV_PAGE_TOK);
+        return hy_fail(err, HY_E_ARG, "%s: %u groups of pages of %u tokens; the model has %u of %u", f->path,
+                       h->n_group, h->page_tok, kv->n_group, HY_KV_PAGE_TOK);
     if (h->n_tok == 0 || h->n_tok % HY_KV_PAGE_TOK != 0)
         return hy_fail(err, HY_E_FORMAT, "%s: %u tokens are not whole pages", f->path, h->n_tok);
     for (uint32_t g = 0; g < kv->n_group; g++) {
@@ -185,7 +185,8 @@ static hy_status check_sizes(const kv_file *f, const file_head *h, const hy_kv *
                            n_page - h->group[g].first, g, grp->n_page);
     }
     if ((uint64_t)h->n_tok * sizeof(int32_t) > f->bytes - f->at)
-        return hy_fail(err, HY_E_FORMAT, "%s: %" PRIu64 " bytes are too few for %u tokens", f->path, f->bytes, h->n_tok);
+        return hy_fail(err, HY_E_FORMAT, "%s: %" PRIu64 " bytes are too few for %u tokens", f->path, f->bytes,
+                       h->n_tok);
     return HY_OK;
 }
 
@@ -225,7 +226,8 @@ static hy_status get_page(kv_file *f, uint8_t *page, size_t bytes, hy_err *err)
     uint64_t n;
     HY_TRY(get(f, &n, sizeof n, err));
     if (n > bytes)
-        return hy_fail(err, HY_E_FORMAT, "%s: a page of %" PRIu64 " bytes; at most %zu are possible", f->path, n, bytes);
+        return hy_fail(err, HY_E_FORMAT, "%s: a page of %" PRIu64 " bytes; at most %zu are possible", f->path, n,
+                       bytes);
     HY_TRY(get(f, f->coder.buf, (size_t)n, err));
     if (!hy_kv_unpack(&f->coder, f->coder.buf, (size_t)n, page, bytes))
         return hy_fail(err, HY_E_FORMAT, "%s: a page before byte %" PRIu64 " cannot be decompressed", f->path, f->at);
