@@ -67,6 +67,10 @@ hy_status hy_chat_guide_answer(const hy_chat_format *f, const hy_guide *in, cons
  * the system message. One call or a list; appended to out. */
 void hy_chat_tools_text(const json_t *tools, bool required, hy_buf *out);
 
+/* For the same families: a history (contents are strings) without tool_calls and the role tool: calls as the text
+ * of the assistant, results as the user's. In place; false when out of memory. */
+bool hy_chat_plain_history(json_t *messages);
+
 /* Checks a request's "tools" array in OpenAI's shape; the message names the path ("tools[1].function.name"). */
 hy_status hy_tools_check(const json_t *tools, hy_err *err);
 

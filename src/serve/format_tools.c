@@ -88,3 +88,74 @@ void hy_chat_tools_text(const json_t *tools, bool required, hy_buf *out)
                     "{\"name\": \"...\", \"arguments\": {...}}\nSeveral calls are a JSON list of such objects. ");
     hy_buf_str(out, required ? "Answer with a call." : "Answer in plain text when no function is needed.");
 }
+
+/* ---- histories for templates without calls ----------------------------------------------------------------- */
+
+static bool set_text(json_t *m, const char *role, hy_buf *b)
+{
+    json_t *text = b->failed ? NULL : json_stringn(b->data ? b->data : "", b->len);
+    bool ok = text && json_object_set_new(m, "content", text) == 0;
+    return ok && json_object_set_new(m, "role", json_string(role)) == 0;
+}
+
+/* Calls become the text that the tools' text asks for. names: ids to functions, added to. */
+static bool calls_as_text(json_t *m, json_t *names)
+{
+    const json_t *calls = json_object_get(m, "tool_calls"), *c, *own = json_object_get(m, "content");
+    size_t i;
+    hy_buf b = { 0 };
+    bool ok = true, list = json_array_size(calls) > 1;
+    hy_buf_put(&b, json_string_value(own), json_string_length(own));
+    if (b.len) hy_buf_char(&b, '\n');
+    if (list) hy_buf_char(&b, '[');
+    json_array_foreach(calls, i, c) {
+        const json_t *f = json_object_get(c, "function"), *args = json_object_get(f, "arguments");
+        const char *name = json_string_value(json_object_get(f, "name")), *id = json_string_value(json_object_get(c, "id"));
+        char *text = json_is_string(args) ? NULL : json_dumps(args, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+        if (i) hy_buf_str(&b, ", ");
+        hy_buf_str(&b, "{\"name\": ");
+        hy_json_quote(name ? name : "", name ? strlen(name) : 0, &b);
+        hy_buf_printf(&b, ", \"arguments\": %s}", text ? text : json_is_string(args) ? json_string_value(args) : "{}");
+        free(text);
+        if (id && name) ok = json_object_set_new(names, id, json_string(name)) == 0 && ok;
+    }
+    if (list) hy_buf_char(&b, ']');
+    ok = set_text(m, "assistant", &b) && ok;
+    json_object_del(m, "tool_calls");
+    hy_buf_free(&b);
+    return ok;
+}
+
+/* A result is a message of the user; results that follow one another are one. */
+static bool result_as_text(json_t *list, size_t i, json_t *names, bool join)
+{
+    json_t *m = json_array_get(list, i), *before = i ? json_array_get(list, i - 1) : NULL;
+    const json_t *own = json_object_get(m, "content");
+    const char *name = json_string_value(json_object_get(m, "name")), *id = json_string_value(json_object_get(m, "tool_call_id"));
+    if (!name && id) name = json_string_value(json_object_get(names, id));
+    hy_buf b = { 0 };
+    if (join) hy_buf_printf(&b, "%s\n", json_string_value(json_object_get(before, "content")));
+    hy_buf_printf(&b, "Result of %s: ", name ? name : "the call");
+    hy_buf_put(&b, json_string_value(own), json_string_length(own));
+    bool ok = set_text(join ? before : m, "user", &b);
+    if (join) ok = json_array_remove(list, i) == 0 && ok;
+    hy_buf_free(&b);
+    return ok;
+}
+
+bool hy_chat_plain_history(json_t *list)
+{
+    json_t *names = json_object();
+    bool ok = names != NULL, after_result = false;
+    for (size_t i = 0; ok && i < json_array_size(list);) {
+        json_t *m = json_array_get(list, i);
+        const char *role = json_string_value(json_object_get(m, "role"));
+        bool result = role && !strcmp(role, "tool");
+        if (result) ok = result_as_text(list, i, names, after_result);
+        else if (json_array_size(json_object_get(m, "tool_calls"))) ok = calls_as_text(m, names);
+        if (!(result && after_result)) i++;
+        after_result = result;
+    }
+    json_decref(names);
+    return ok;
+}

@@ -335,6 +335,32 @@ static void test_tools_check(void **state)
     json_decref(good);
 }
 
+/* Templates without calls: calls and results become text. */
+static void test_plain_history(void **state)
+{
+    (void)state;
+    json_t *list = json_loads(
+        "[{\"role\": \"user\", \"content\": \"Weather?\"},"
+        " {\"role\": \"assistant\", \"content\": \"I look.\", \"tool_calls\": ["
+        "  {\"id\": \"a\", \"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"arguments\": {\"city\": \"Rome\"}}},"
+        "  {\"id\": \"b\", \"type\": \"function\", \"function\": {\"name\": \"now\", \"arguments\": {}}}]},"
+        " {\"role\": \"tool\", \"tool_call_id\": \"a\", \"content\": \"20\"},"
+        " {\"role\": \"tool\", \"tool_call_id\": \"b\", \"content\": \"12:00\"},"
+        " {\"role\": \"assistant\", \"content\": \"Warm.\"}]", 0, NULL);
+    json_t *want = json_loads(
+        "[{\"role\": \"user\", \"content\": \"Weather?\"},"
+        " {\"role\": \"assistant\", \"content\": \"I look.\\n[{\\\"name\\\": \\\"get_weather\\\", \\\"arguments\\\": {\\\"city\\\": \\\"Rome\\\"}}, "
+        "{\\\"name\\\": \\\"now\\\", \\\"arguments\\\": {}}]\"},"
+        " {\"role\": \"user\", \"tool_call_id\": \"a\", \"content\": \"Result of get_weather: 20\\nResult of now: 12:00\"},"
+        " {\"role\": \"assistant\", \"content\": \"Warm.\"}]", 0, NULL);
+    assert_non_null(list);
+    assert_non_null(want);
+    assert_true(hy_chat_plain_history(list));
+    if (!json_equal(list, want)) fail_msg("%s", json_dumps(list, 0));
+    json_decref(list);
+    json_decref(want);
+}
+
 /* Each allocation fails once: an error, no crash, no leak. */
 static void test_memory(void **state)
 {
@@ -365,6 +391,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_samples), cmocka_unit_test(test_no_tools),    cmocka_unit_test(test_ids),
         cmocka_unit_test(test_random),  cmocka_unit_test(test_tools_check), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_plain_history),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
