@@ -123,6 +123,7 @@ typedef struct hy_params {
     bool no_parse_special;     /* control tokens written out in a text prompt stay text */
 
     uint32_t max_tokens;       /* 0: up to the context */
+    uint32_t min_tokens;       /* the model's end tokens cannot come before so many tokens; 0: off */
     bool ignore_eos;
     const char *const *stop;   /* stop strings; the text ends before the first match */
     uint32_t n_stop;

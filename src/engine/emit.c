@@ -58,11 +58,15 @@ static void record_token(hy_engine *e, hy_request *r, bool first, uint64_t now)
     HY_BUMP(e->c_token, 1);
 }
 
-/* The guide's word on the next token. False: nothing can follow. */
-static bool guide_mask(hy_engine *e, hy_request *r)
+/* The guide's word on the next token; early: no end token while there is another. False: nothing can follow. */
+static bool guide_mask(hy_engine *e, hy_request *r, bool early)
 {
     size_t n = HY_GRAM_WORDS(e->core->model->hp.n_vocab), any = 0;
     hy_gram_mask(r->guide, e->mask);
+    while (early && any < n && !(e->mask[any] & e->not_end[any])) any++;
+    if (early && any < n)
+        for (size_t i = 0; i < n; i++) e->mask[i] &= e->not_end[i];
+    any = 0;
     while (any < n && !e->mask[any]) any++;
     r->sampling.mask = e->mask;
     return any < n;
@@ -83,7 +87,9 @@ static hy_finish take_token(hy_engine *e, hy_request *r, float *logits)
     uint32_t i = r->q.n_known - r->n_prompt, n_vocab = e->core->model->hp.n_vocab;
     hy_sample_logprob *top = r->top ? r->top + (size_t)i * (uint32_t)r->top_logprobs : NULL;
     float own = 0;
-    if (r->guide && !guide_mask(e, r)) return HY_FINISH_STOP;
+    bool early = i < r->n_min;
+    r->sampling.mask = early ? e->not_end : NULL;
+    if (r->guide && !guide_mask(e, r, early)) return HY_FINISH_STOP;
     int32_t id = hy_sample(e->sampler, &r->sampling, logits, n_vocab, r->ids, r->q.n_known, r->q.n_known,
                            r->top_logprobs, &own, top);
     if (r->guide) id = allowed(e, id);

@@ -14,10 +14,13 @@ static hy_status arrays(hy_engine *e, hy_err *err)
     e->logits = hy_alloc_array((size_t)n_logit, sizeof(float));
     e->fork_logits = hy_alloc_array(n_vocab, sizeof(float));
     e->mask = HY_NEW_ARRAY(uint32_t, HY_GRAM_WORDS(n_vocab));
+    e->not_end = HY_NEW_ARRAY(uint32_t, HY_GRAM_WORDS(n_vocab));
     e->page_map = hy_calloc(hy_kv_group_of(c->kv, 0)->n_page, sizeof *e->page_map);
     if (!e->row || !e->row_req || !e->token || !e->pos || !e->out_tok || !e->logits || !e->fork_logits || !e->mask ||
-        !e->page_map)
+        !e->not_end || !e->page_map)
         return hy_fail_memory(err, "engine", n_logit * sizeof(float));
+    for (uint32_t i = 0; i < n_vocab; i++)
+        if (!hy_tok_is_end(c->tok, (int32_t)i)) e->not_end[i / 32] |= 1u << i % 32;
     HY_TRY(hy_queue_open(&e->queue, c->n_queue, err));
     HY_TRY(hy_queue_open(&e->commands, 64, err));
     return hy_sampler_open(&e->sampler, n_vocab, c->n_ctx, err);
@@ -81,6 +84,7 @@ void hy_close(hy_engine *e)
     hy_free(e->logits);
     hy_free(e->fork_logits);
     hy_free(e->mask);
+    hy_free(e->not_end);
     hy_free((void *)e->page_map);
     hy_core_close(e->core);
     pthread_mutex_destroy(&e->vocab_lock);

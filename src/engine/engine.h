@@ -92,6 +92,7 @@ struct hy_request {
 
     /* fixed at submit */
     uint32_t n_prompt, n_max;  /* prompt; most tokens to generate */
+    uint32_t n_min;            /* tokens before the first end token */
     bool ignore_eos, show_special;
     int32_t top_logprobs, prompt_logprobs;
     hy_pool pool;
@@ -182,6 +183,7 @@ struct hy_engine {
     float *logits;             /* [n_seq + HY_OUT_SPARE, n_vocab] */
     float *fork_logits;        /* [n_vocab] */
     uint32_t *mask;            /* bits of the vocabulary */
+    uint32_t *not_end;         /* the same: all but end tokens */
     hy_sampler *sampler;
     uint64_t us_map;           /* when the page map was last published */
     bool map_stale;

@@ -81,6 +81,8 @@ static hy_status check_room(const hy_core *c, uint64_t n_prompt, const hy_params
                        (unsigned long long)n_prompt, c->n_ctx, pool ? "" : ", one of them for the answer");
     *n_max = pool ? 0 : c->n_ctx - (uint32_t)n_prompt;
     if (p->max_tokens) *n_max = HY_MIN(*n_max, p->max_tokens);
+    if (p->min_tokens > *n_max)
+        return hy_fail(err, HY_E_ARG, "min_tokens: %u are more than the %u that the answer may have", p->min_tokens, *n_max);
     for (uint32_t g = 0; g < hy_kv_n_group(c->kv); g++) {
         uint32_t need = hy_sched_pages(c->kv, g, (uint32_t)n_prompt + *n_max, c->n_step);
         uint32_t have = hy_kv_group_of(c->kv, g)->n_page;
@@ -192,6 +194,7 @@ static hy_status make_request(hy_engine *e, const hy_params *p, const hy_ids *id
     r->engine = e;
     r->n_prompt = (uint32_t)ids->n;
     r->n_max = n_max;
+    r->n_min = p->ignore_eos ? 0 : p->min_tokens;
     r->ignore_eos = p->ignore_eos;
     r->show_special = p->show_special;
     r->top_logprobs = p->top_logprobs;

@@ -126,6 +126,16 @@ static void end_at_once(hy_gen *g)
     gen_free(g);
 }
 
+/* The engine's messages begin with the name of what is wrong: a field of the body, or NULL. */
+static const char *named_field(hy_exchange *x, const hy_err *err, char out[64])
+{
+    size_t n = strspn(err->msg, "abcdefghijklmnopqrstuvwxyz_");
+    if (n == 0 || n >= 64 || err->msg[n] != ':') return NULL;
+    memcpy(out, err->msg, n);
+    out[n] = 0;
+    return json_object_get(hy_x_json(x), out) ? out : NULL;
+}
+
 bool hy_gen_start(hy_exchange *x, hy_ask *a, const hy_gen_sink *sink, void *user)
 {
     hy_err err;
@@ -164,7 +174,9 @@ bool hy_gen_start(hy_exchange *x, hy_ask *a, const hy_gen_sink *sink, void *user
         g->over = true;
         /* the guide is compiled at the door: what is wrong with it is its field's fault */
         bool guided = g->p.guide.kind != HY_GUIDE_NONE && param && err.code != HY_E_LIMIT;
-        hy_x_fail(x, guided ? param : prompt_param, &err);
+        char named[64];
+        const char *field = named_field(x, &err, named);
+        hy_x_fail(x, field ? field : guided ? param : prompt_param, &err);
         return false;
     }
     if (g->sink->started) g->sink->started(g);

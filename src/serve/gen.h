@@ -25,6 +25,7 @@ typedef struct hy_ask {
     double temperature, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty;
     int64_t top_k, no_repeat_ngram, seed, max_tokens /* -1: as far as the context goes */, n;
     bool has_seed;             /* else a random one */
+    int64_t min_tokens;
     bool ignore_eos;
     const json_t *stop;        /* string or array of strings */
     const json_t *stop_ids;    /* array of token ids */

@@ -113,7 +113,7 @@ static hy_status take_tokens(hy_gen *g, hy_answer *a, const hy_event *ev, hy_err
     bool keep = keeps_tokens(&g->ask), watch = json_array_size(g->ask.stop_ids) > 0;
     for (uint32_t i = 0; i < ev->n_token && f->cut == SIZE_MAX; i++) {
         const hy_token *t = &ev->token[i];
-        if (watch && ends_text(&g->ask, t->id)) {
+        if (watch && f->n_counted >= (size_t)g->ask.min_tokens && ends_text(&g->ask, t->id)) {
             f->cut = f->n_made;
             f->cut_id = t->id;
             hy_cancel(hy_x_request(g->x, a->i_request));

@@ -191,6 +191,7 @@ hy_status hy_gen_params(hy_gen *g, const char **param, hy_err *err)
     hy_params *p = &g->p;
     hy_params_init(p);
     p->max_tokens = a->max_tokens > 0 ? (uint32_t)a->max_tokens : a->max_tokens == 0 ? 1 : 0;
+    p->min_tokens = (uint32_t)a->min_tokens;
     p->ignore_eos = a->ignore_eos;
     p->temperature = a->temperature;
     p->top_k = (uint32_t)a->top_k;

@@ -35,6 +35,7 @@
     INT("n", 1, 128, ask.n, "answers to each prompt; the prompt is computed once"),                                    \
     { "stop", HY_F_STRS, 0, 64, AT(ask.stop), NULL, "the text ends before the first of these; nothing of it is sent", 0 }, \
     { "stop_token_ids", HY_F_INTS, 0, 64, AT(ask.stop_ids), NULL, "tokens that end the text like the model's own end", 0 }, \
+    INT("min_tokens", 0, INT_MAX_, ask.min_tokens, "the model's end tokens cannot come before so many tokens"),        \
     BOOL("ignore_eos", ask.ignore_eos, "the model's end tokens do not end the text"),                                  \
     BOOL("stream", ask.stream, "server-sent events"),                                                                  \
     OBJ("stream_options", stream_options, "with stream: include_usage, continuous_usage_stats"),                       \
@@ -68,7 +69,6 @@
     IGNORE("dry_base", "belongs to dry_multiplier"), IGNORE("dry_allowed_length", "belongs to dry_multiplier"),        \
     IGNORE("dry_penalty_last_n", "belongs to dry_multiplier"),                                                         \
     IGNORE("dry_sequence_breakers", "belongs to dry_multiplier"), IGNORE("id_slot", "there are no slots"),             \
-    REFUSE("min_tokens", "0", "end tokens cannot be held off for a number of tokens"),                                 \
     REFUSE("use_beam_search", "false", "there is no beam search"),                                                     \
     REFUSE("length_penalty", "1", "it belongs to beam search"),                                                        \
     REFUSE("truncate_prompt_tokens", NULL, "a prompt that is too long is an error"),                                   \

@@ -106,6 +106,18 @@ class Completions(ApiTest):
         self.assertEqual("".join(c["choices"][0]["text"] for c in self.stream(
             TEXT, prompt=PROMPT, max_tokens=24, temperature=0, ignore_eos=True, stop_token_ids=[ids[k]])), c["text"])
 
+    def test_min_tokens(self):
+        # the end token would come at once, and comes as soon as it may
+        end = {"prompt": PROMPT, "max_tokens": 20, "logit_bias": {"511": 100}}
+        self.assertEqual(self.text(**end)["usage"]["completion_tokens"], 0)
+        r = self.text(**end, min_tokens=7)
+        self.assertEqual((r["usage"]["completion_tokens"], r["choices"][0]["finish_reason"]), (7, "stop"))
+        self.assertEqual(self.text(**end, ignore_eos=True)["usage"]["completion_tokens"], 20)
+        r = self.text(PROMPT, max_tokens=24, min_tokens=10, return_token_ids=True, ignore_eos=True)["choices"][0]
+        s = self.text(PROMPT, max_tokens=24, min_tokens=10, return_token_ids=True, ignore_eos=True,
+                      stop_token_ids=r["token_ids"])["choices"][0]
+        self.assertEqual(s["token_ids"], r["token_ids"][:10])
+
     def test_logprobs(self):
         r = self.text(PROMPT, logprobs=3, max_tokens=8, ignore_eos=True)["choices"][0]
         lp = r["logprobs"]
@@ -177,7 +189,7 @@ class Completions(ApiTest):
                ("logit_bias", {"x": 1}), ("logit_bias", {"1": "y"}), ("logit_bias", {"1": 101}),
                ("logit_bias", {"99999": 1}), ("logprobs", 21), ("logprobs", -1), ("logprobs", "3"),
                ("prompt_logprobs", -1), ("prompt_logprobs", 10 ** 9), ("frequency_penalty", 3), ("stream", "yes"),
-               ("best_of", 0), ("suffix", "x"), ("min_tokens", 3), ("mirostat", 2), ("n_keep", 700), ("n_discard", -1),
+               ("best_of", 0), ("suffix", "x"), ("min_tokens", 2), ("min_tokens", -1), ("mirostat", 2), ("n_keep", 700), ("n_discard", -1),
                ("samplers", ["top_k"]), ("use_beam_search", True), ("deadline_ms", 0), ("cache_salt", ""),
                ("stop_token_ids", ["a"]), ("response_format", "json"), ("truncate_prompt_tokens", 5)]
         for key, v in bad:
