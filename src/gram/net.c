@@ -156,7 +156,7 @@ static size_t begins(walk *w, uint32_t rule, uint32_t *out)
         uint32_t i = w->stack[--n];
         const hy_node *x = &t->node[i];
         hy_gc_spend(w->gc, 5);
-        if (!x->live || w->seen[i] == rule + 1) continue;
+        if (w->seen[i] == rule + 1) continue;
         w->seen[i] = rule + 1;
         switch (x->kind) {
         case N_SPLIT:
