@@ -235,8 +235,9 @@ static bool put_messages(json_t *vars, const hy_ask *a, const char *source, bool
         ok = ok && one && json_array_append_new(list, one) == 0;
     }
     bool tools = a->tools && a->choice != HY_TOOLS_NONE, plain = !hy_chat_format_calls(hy_chat_format_of(source));
-    if (plain) ok = ok && hy_chat_plain_history(list);
-    if (ok && tools && plain) ok = put_tools_text(list, a);
+    /* a template of an unknown family may still write calls and tools in its own way */
+    if (plain && !(source && strstr(source, "tool_calls"))) ok = ok && hy_chat_plain_history(list);
+    if (ok && tools && plain && !(source && strstr(source, "tools"))) ok = put_tools_text(list, a);
     ok = set_new(vars, "messages", list) && ok;
     return ok;
 }

@@ -287,20 +287,20 @@ static void test_messages_for_templates(void **state)
                NULL, false, "[{\"role\": \"user\", \"content\": \"A\\nB\"}]");
     static const char call[] = "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"c\", \"type\": "
                                "\"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}]";
-    check_vars(call, NULL, false,
+    check_vars(call, "m.tool_calls", false,
                "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"c\", \"type\": \"function\", "
                "\"function\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}]}]");
-    check_vars(call, NULL, true,
+    check_vars(call, "m.tool_calls", true,
                "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"c\", \"type\": \"function\", "
                "\"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}]");
     /* what a model wrote need not be JSON */
     check_vars("[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": \"{a\"}}]}]",
-               NULL, false,
+               "m.tool_calls", false,
                "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"type\": \"function\", \"function\": "
                "{\"name\": \"f\", \"arguments\": \"{a\"}}]}]");
     check_vars("[{\"role\": \"assistant\", \"content\": \"x\", \"reasoning\": \"hm\", \"tool_calls\": []}]", NULL, false,
                "[{\"role\": \"assistant\", \"content\": \"x\", \"reasoning\": \"hm\", \"reasoning_content\": \"hm\"}]");
-    check_vars("[{\"role\": \"function\", \"name\": \"f\", \"content\": \"7\"}]", NULL, false,
+    check_vars("[{\"role\": \"function\", \"name\": \"f\", \"content\": \"7\"}]", "m.tool_calls", false,
                "[{\"role\": \"tool\", \"name\": \"f\", \"content\": \"7\"}]");
 }
 
