@@ -15,7 +15,9 @@
  *   v_bcast32     an int32 from memory to every lane; v_sra32
  *   f_load f_store f_zero f_set f_f16 f_bf16 f_u8 f_i8 f_e8m0 (from P values in memory) f_i32 f_mul
  *   f_add f_neg f_fma
- *   v_dot(t, c, q, bias)  bias + the integer dot of 16 codes (four vectors)
+ *   f_keep        the same value, which gcc may not make later: it would keep both factors of a product
+ *                 alive instead, and spill
+ *   v_dots(t, c, q, off, sum, n)  sum[j] += the dots of 16 codes, c[0..3], with x_q(q, off[j])
  *   mm_offset(t)  what is still to be taken off the codes that decode_codes leaves (v_fix_signed:
  *                 signed bytes into the form that v_dot wants); mm_signed: these are signed bytes
  */
@@ -23,7 +25,7 @@
 #include "kern/panel.h"
 
 #define VB (MM_P * 4)          /* bytes a vector */
-#define KB 8                   /* groups decoded at a time for many tokens: a K-quant's block */
+#define KB 24                  /* groups decoded at a time for many tokens; 18 KB of L1 at most */
 #define NB 64                  /* tokens a block */
 #define AHEAD 16               /* groups from the one in use to the one that is prefetched */
 #define UNROLL _Pragma("GCC unroll 16")
@@ -136,47 +138,74 @@ HY_INLINE void next_group(hy_qtype t, cursor *at, dec *o)
 
 /* ---- int8 activations ------------------------------------------------------------------------ */
 
-typedef struct x_tok {
-    const int8_t *q;
-    const float *d, *s;
-    const int32_t *b;
-} x_tok;
-
-HY_INLINE x_tok x_at(const hy_mm *m, uint32_t t)
+/* A token's place: its row's offset in q / 8, which is that in d / 2, in s, and in b / 2, in bytes.
+ * One register a token, where pointers would be four. */
+HY_INLINE size_t x_off(const hy_mm *m, uint32_t t)
 {
-    hy_act8 x = hy_act8_at(&m->x8, m->x_row ? m->x_row[t] : t, 0);
-    return (x_tok){x.q, x.d, x.s, x.b};
+    return (m->x_row ? m->x_row[t] : t) * (size_t)(m->x8.k / 8);
+}
+HY_INLINE const int8_t *x_q(const int8_t *q, size_t off) { return q + 8 * off; }
+HY_INLINE VF x_d(const hy_act8 *x, size_t off, int h)
+{
+    return f_set((const float *)(const void *)((const uint8_t *)(x->d + h) + 2 * off));
+}
+HY_INLINE VF x_s(const hy_act8 *x, size_t off)
+{
+    return f_set((const float *)(const void *)((const uint8_t *)x->s + off));
+}
+HY_INLINE VI x_b(const hy_act8 *x, size_t off, int h)
+{
+    return v_bcast32((const int32_t *)(const void *)((const uint8_t *)(x->b + h) + 2 * off));
+}
+HY_INLINE void x_next(hy_act8 *x)
+{
+    x->q += HY_GROUP;
+    x->d += 2;
+    x->s += 1;
+    x->b += 2;
 }
 
-/* The integer dot of half h; b: -128 times the sums of the activations. */
-HY_INLINE VF half_dot(hy_qtype t, const dec *w, int h, const int8_t *q, const int32_t *b)
+/* The integer dots of half h for n tokens. A vector of codes is loaded once for all of them. */
+HY_INLINE void half_dots(hy_qtype t, const dec *w, int h, const hy_act8 *x, const size_t *off,
+                         VF *out, const int n)
 {
-    VI bias = v_zero();
-    if (mm_offset(t) && !hy_pf_by_sum(t)) {
-        bias = v_bcast32(b + h);
-        if (mm_offset(t) != 128) bias = v_sra32(bias, __builtin_ctz(128u / (unsigned)mm_offset(t)));
+    VI sum[MM_TILE];
+    UNROLL for (int j = 0; j < n; j++) {
+        sum[j] = v_zero();
+        if (!mm_offset(t) || hy_pf_by_sum(t)) continue;
+        sum[j] = x_b(x, off[j], h);
+        if (mm_offset(t) != 128)
+            sum[j] = v_sra32(sum[j], __builtin_ctz(128u / (unsigned)mm_offset(t)));
     }
-    return f_i32(v_dot(t, w->c + 4 * h, q + 16 * h, bias));
+    v_dots(t, w->c + 4 * h, x->q + 16 * h, off, sum, n);
+    UNROLL for (int j = 0; j < n; j++) out[j] = f_i32(sum[j]);
 }
 
-/* One group for one token. */
-HY_INLINE VF step(hy_qtype t, const dec *w, const x_tok *x, uint64_t g, VF acc)
+/* One group for n tokens. */
+HY_INLINE void step(hy_qtype t, const dec *w, const hy_act8 *x, const size_t *off, VF *acc,
+                    const int n)
 {
-    const int8_t *q = x->q + g * HY_GROUP;
-    const float *d = x->d + 2 * g;
-    const int32_t *b = x->b + 2 * g;
+    VF a[MM_TILE], b[MM_TILE];
+    half_dots(t, w, 0, x, off, a, n);
+    UNROLL for (int j = 0; j < n; j++) a[j] = f_keep(f_mul(a[j], x_d(x, off[j], 0)));
     if (!hy_pf_halves(t)) {
-        VF sum = f_mul(half_dot(t, w, 0, q, b), f_set(d));
-        acc = f_fma(f_fma(half_dot(t, w, 1, q, b), f_set(d + 1), sum), w->ws[0], acc);
-        return hy_pf_by_sum(t) ? f_fma(f_set(x->s + g), w->wm[0], acc) : acc;
+        half_dots(t, w, 1, x, off, b, n);
+        UNROLL for (int j = 0; j < n; j++) {
+            acc[j] = f_fma(f_fma(b[j], x_d(x, off[j], 1), a[j]), w->ws[0], acc[j]);
+            if (hy_pf_by_sum(t)) acc[j] = f_fma(x_s(x, off[j]), w->wm[0], acc[j]);
+        }
+        return;
     }
     UNROLL for (int h = 0; h < 2; h++) {
-        acc = f_fma(f_mul(half_dot(t, w, h, q, b), f_set(d + h)), w->ws[h], acc);
-        if (!hy_pf_has_min(t)) continue;
-        VF minus_sum = f_mul(f_i32(v_sra32(v_bcast32(b + h), 7)), f_set(d + h));
-        acc = f_fma(f_neg(minus_sum), w->wm[h], acc);
+        if (h) half_dots(t, w, 1, x, off, b, n);
+        UNROLL for (int j = 0; j < n; j++) {
+            if (h) a[j] = f_mul(b[j], x_d(x, off[j], 1));
+            acc[j] = f_fma(a[j], w->ws[h], acc[j]);
+            if (!hy_pf_has_min(t)) continue;
+            VF minus_sum = f_mul(f_i32(v_sra32(x_b(x, off[j], h), 7)), x_d(x, off[j], h));
+            acc[j] = f_fma(f_neg(minus_sum), w->wm[h], acc[j]);
+        }
     }
-    return acc;
 }
 
 /* bias, add, and out. `acc`: panel i, token t. */
@@ -210,76 +239,79 @@ HY_INLINE void prefetch(const uint8_t *p, uint32_t bytes)
 /* A few tokens: each group is decoded in registers and used for all of them. */
 HY_INLINE void few(hy_qtype t, const hy_mm *m, uint64_t i, uint32_t t0, const int n)
 {
-    x_tok x[4];
+    size_t off[4];
     VF acc[4];
     UNROLL for (int j = 0; j < n; j++) {
-        x[j] = x_at(m, t0 + (uint32_t)j);
+        off[j] = x_off(m, t0 + (uint32_t)j);
         acc[j] = f_zero();
     }
+    hy_act8 x = m->x8;
     cursor at;
     cursor_at(&at, t, m->w, hy_panel_at(m->w, i), 0);
     uint32_t unit = hy_pf_unit(t);
     for (uint64_t g = 0; g < m->w->k / HY_GROUP; g += unit) {
-        for (uint32_t u = 0; u < unit; u++) {
+        for (uint32_t u = 0; u < unit; u++, x_next(&x)) {
             dec w;
             prefetch(at.code + AHEAD * hy_pf_vectors(t) * VB, hy_pf_vectors(t) * VB);
             next_group(t, &at, &w);
-            UNROLL for (int j = 0; j < n; j++) acc[j] = step(t, &w, &x[j], g + u, acc[j]);
+            step(t, &w, &x, off, acc, n);
         }
     }
     UNROLL for (int j = 0; j < n; j++) put(m, i, t0 + (uint32_t)j, acc[j]);
 }
 
-/* Decoded groups for a tile of tokens; acc: [n][P], read and written. */
-HY_INLINE void tile(hy_qtype t, const dec *w, uint32_t n_group, uint64_t g0, const x_tok *x,
-                    float *acc, const int n)
+/* Decoded groups for a tile of tokens; acc: [n][P], read (but for the first groups) and written. */
+HY_INLINE void tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off,
+                    float *acc, bool first, const int n)
 {
     VF a[MM_TILE];
-    UNROLL for (int j = 0; j < n; j++) a[j] = f_load(acc + j * MM_P);
-    for (uint32_t g = 0; g < n_group; g++)
-        UNROLL for (int j = 0; j < n; j++) a[j] = step(t, w + g, &x[j], g0 + g, a[j]);
+    UNROLL for (int j = 0; j < n; j++) a[j] = first ? f_zero() : f_load(acc + j * MM_P);
+    for (uint32_t g = 0; g < n_group; g++, x_next(&x)) step(t, w + g, &x, off, a, n);
     UNROLL for (int j = 0; j < n; j++) f_store(acc + j * MM_P, a[j]);
 }
 
-typedef void tiles_fn(const dec *w, uint32_t n_group, uint64_t g0, const x_tok *x, float *acc,
-                      uint32_t n);
+typedef void tiles_fn(const dec *w, uint32_t n_group, const hy_act8 *x, const size_t *off,
+                      float *acc, bool first, uint32_t n);
 typedef void decode_fn(cursor *at, uint32_t n, dec *out);
 
-HY_INLINE void tiles(hy_qtype t, const dec *w, uint32_t n_group, uint64_t g0, const x_tok *x,
-                     float *acc, uint32_t n)
+HY_INLINE void tiles(hy_qtype t, const dec *w, uint32_t n_group, const hy_act8 *x,
+                     const size_t *off, float *acc, bool first, uint32_t n)
 {
-    for (; n >= MM_TILE; n -= MM_TILE, x += MM_TILE, acc += MM_TILE * MM_P)
-        tile(t, w, n_group, g0, x, acc, MM_TILE);
+    for (; n >= MM_TILE; n -= MM_TILE, off += MM_TILE, acc += MM_TILE * MM_P)
+        tile(t, w, n_group, *x, off, acc, first, MM_TILE);
     if (MM_TILE > 4 && n >= 4) {
-        tile(t, w, n_group, g0, x, acc, 4);
-        n -= 4, x += 4, acc += 4 * MM_P;
+        tile(t, w, n_group, *x, off, acc, first, 4);
+        n -= 4, off += 4, acc += 4 * MM_P;
     }
     if (n >= 2) {
-        tile(t, w, n_group, g0, x, acc, 2);
-        n -= 2, x += 2, acc += 2 * MM_P;
+        tile(t, w, n_group, *x, off, acc, first, 2);
+        n -= 2, off += 2, acc += 2 * MM_P;
     }
-    if (n) tile(t, w, n_group, g0, x, acc, 1);
+    if (n) tile(t, w, n_group, *x, off, acc, first, 1);
 }
 
-/* Many tokens: a few groups of a panel are decoded into L1 and used for a block of tokens, so the
- * cost of decoding vanishes and types of one class share the inner loop. */
+/* Many tokens: groups of a panel are decoded into L1 and used for a block of tokens, so the cost of
+ * decoding vanishes and types of one class share the inner loop. */
 HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run)
 {
-    x_tok x[NB];
+    size_t off[NB];
     float acc[NB * MM_P];
     dec w[KB];
     uint64_t n_group = m->w->k / HY_GROUP;
     for (uint32_t t0 = 0; t0 < m->n_tok; t0 += NB) {
         uint32_t n = HY_MIN(NB, m->n_tok - t0);
-        for (uint32_t j = 0; j < n; j++) x[j] = x_at(m, t0 + j);
+        for (uint32_t j = 0; j < n; j++) off[j] = x_off(m, t0 + j);
         for (uint64_t i = m->panel_first; i < m->panel_last; i++) {
             cursor at;
             cursor_at(&at, t, m->w, hy_panel_at(m->w, i), 0);
-            memset(acc, 0, n * MM_P * sizeof(float));
+            for (uint32_t j = 0; j < n; j++) /* the lines that put() will write */
+                __builtin_prefetch(m->y + (m->y_row ? m->y_row[t0 + j] : t0 + j) * m->y_stride + i * MM_P, 1);
+            hy_act8 x = m->x8;
             for (uint64_t g = 0; g < n_group; g += KB) {
                 uint32_t kb = (uint32_t)HY_MIN(KB, n_group - g);
                 decode(&at, kb, w);
-                run(w, kb, g, x, acc, n);
+                run(w, kb, &x, off, acc, g == 0, n);
+                x = hy_act8_at(&x, 0, KB * HY_GROUP);
             }
             for (uint32_t j = 0; j < n; j++) put(m, i, t0 + j, f_load(acc + j * MM_P));
         }
@@ -422,10 +454,10 @@ static void mm_f32(const hy_mm *m, dequant_fn *dequant_to)
 
 /* The inner loops for many tokens: one for each class, named after one of its types. */
 #define TILES(T)                                                                                   \
-    static void tiles_##T(const dec *w, uint32_t n_group, uint64_t g0, const x_tok *x, float *acc, \
-                          uint32_t n)                                                              \
+    static void tiles_##T(const dec *w, uint32_t n_group, const hy_act8 *x, const size_t *off,     \
+                          float *acc, bool first, uint32_t n)                                      \
     {                                                                                              \
-        tiles(HY_Q_##T, w, n_group, g0, x, acc, n);                                                \
+        tiles(HY_Q_##T, w, n_group, x, off, acc, first, n);                                        \
     }
 MM_CLASSES(TILES)
 

@@ -85,6 +85,7 @@ HY_INLINE VF f_i32(VI a) { BOTH(VF, vcvtq_f32_s32(a.v[h])); }
 HY_INLINE VF f_mul(VF a, VF b) { BOTH(VF, vmulq_f32(a.v[h], b.v[h])); }
 HY_INLINE VF f_add(VF a, VF b) { BOTH(VF, vaddq_f32(a.v[h], b.v[h])); }
 HY_INLINE VF f_fma(VF a, VF b, VF c) { BOTH(VF, vfmaq_f32(c.v[h], a.v[h], b.v[h])); }
+HY_INLINE VF f_keep(VF a) { return a; }
 HY_INLINE VF f_neg(VF a) { BOTH(VF, vnegq_f32(a.v[h])); }
 HY_INLINE VF f_f16(const uint8_t *p)
 {
@@ -128,6 +129,12 @@ HY_INLINE int mm_offset(hy_qtype t) { return hy_pf_offset(t); }
     X(MXFP4, Q8_0)
 
 /* Codes are below 128 in every type, so signed dots do for all. */
-#define v_dot(t, c, q, bias) chunks4(bias, c, q)
+HY_INLINE const int8_t *x_q(const int8_t *q, size_t off);
+HY_INLINE VI chunks4(VI sum, const VI *c, const int8_t *q);
+HY_INLINE void v_dots(hy_qtype t, const VI *c, const int8_t *q, const size_t *off, VI *sum,
+                      const int n)
+{
+    for (int j = 0; j < n; j++) sum[j] = chunks4(sum[j], c, x_q(q, off[j]));
+}
 
 #endif

@@ -59,6 +59,11 @@ HY_INLINE VF f_i32(VI v) { return _mm256_cvtepi32_ps(v); }
 HY_INLINE VF f_mul(VF a, VF b) { return _mm256_mul_ps(a, b); }
 HY_INLINE VF f_add(VF a, VF b) { return _mm256_add_ps(a, b); }
 HY_INLINE VF f_fma(VF a, VF b, VF c) { return _mm256_fmadd_ps(a, b, c); }
+HY_INLINE VF f_keep(VF v)
+{
+    __asm__("" : "+x"(v));
+    return v;
+}
 HY_INLINE VF f_neg(VF a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
 HY_INLINE VF f_f16(const uint8_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 HY_INLINE VF f_bf16(const uint8_t *p)
@@ -96,28 +101,26 @@ HY_INLINE int mm_offset(hy_qtype t) { return hy_pf_offset(t); }
     X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
     X(MXFP4, MXFP4)
 
-/* 16-bit sums of chunk c: pairs of products. */
-HY_INLINE VI chunk(VI w, const int8_t *q, int c, bool is_signed)
-{
-    int32_t four;
-    memcpy(&four, q + 4 * c, 4);
-    VI x = _mm256_set1_epi32(four);
-    if (!is_signed) return _mm256_maddubs_epi16(w, x);
-    return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-}
-
-HY_INLINE VI v_dot(hy_qtype t, const VI *c, const int8_t *q, VI sum)
+HY_INLINE const int8_t *x_q(const int8_t *q, size_t off);
+HY_INLINE void v_dots(hy_qtype t, const VI *c, const int8_t *q, const size_t *off, VI *sum,
+                      const int n)
 {
     const bool neg = mm_signed(t);
     /* chunks whose 16-bit sums fit together */
     const int run = t == HY_Q_Q6_K ? 2 : neg && t != HY_Q_MXFP4 ? 1 : 4;
-    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i += run) {
-        VI v = chunk(c[i], q, i, neg);
-        _Pragma("GCC unroll 4") for (int j = 1; j < run; j++)
-            v = _mm256_add_epi16(v, chunk(c[i + j], q, i + j, neg));
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(v, _mm256_set1_epi16(1)));
+    VI v[4];
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
+        VI w = c[i], a = neg ? _mm256_abs_epi8(w) : w;
+        _Pragma("GCC unroll 4") for (int j = 0; j < n; j++) {
+            int32_t four;
+            memcpy(&four, x_q(q, off[j]) + 4 * i, 4);
+            VI x = _mm256_set1_epi32(four);
+            VI p = _mm256_maddubs_epi16(a, neg ? _mm256_sign_epi8(x, w) : x);
+            v[j] = i % run ? _mm256_add_epi16(v[j], p) : p;
+            if (i % run == run - 1)
+                sum[j] = _mm256_add_epi32(sum[j], _mm256_madd_epi16(v[j], _mm256_set1_epi16(1)));
+        }
     }
-    return sum;
 }
 
 #include "kern/mm_body.h"

@@ -56,6 +56,13 @@ HY_INLINE VF f_i32(VI v) { return _mm512_cvtepi32_ps(v); }
 HY_INLINE VF f_mul(VF a, VF b) { return _mm512_mul_ps(a, b); }
 HY_INLINE VF f_add(VF a, VF b) { return _mm512_add_ps(a, b); }
 HY_INLINE VF f_fma(VF a, VF b, VF c) { return _mm512_fmadd_ps(a, b, c); }
+HY_INLINE VF f_keep(VF v)
+{
+#ifndef HY_EMU512
+    __asm__("" : "+v"(v));
+#endif
+    return v;
+}
 HY_INLINE VF f_neg(VF a)
 {
     VI sign = _mm512_set1_epi32((int)0x80000000u);
@@ -91,14 +98,18 @@ HY_INLINE int mm_offset(hy_qtype t)
     X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
     X(MXFP4, Q8_0)
 
-HY_INLINE VI v_dot(hy_qtype t, const VI *c, const int8_t *q, VI sum)
+HY_INLINE const int8_t *x_q(const int8_t *q, size_t off);
+HY_INLINE void v_dots(hy_qtype t, const VI *c, const int8_t *q, const size_t *off, VI *sum,
+                      const int n)
 {
     _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
-        int32_t four;
-        memcpy(&four, q + 4 * i, 4);
-        sum = _mm512_dpbusd_epi32(sum, c[i], _mm512_set1_epi32(four));
+        VI w = c[i];
+        _Pragma("GCC unroll 8") for (int j = 0; j < n; j++) {
+            int32_t four;
+            memcpy(&four, x_q(q, off[j]) + 4 * i, 4);
+            sum[j] = _mm512_dpbusd_epi32(sum[j], w, _mm512_set1_epi32(four));
+        }
     }
-    return sum;
 }
 
 #include "kern/mm_body.h"
