@@ -39,7 +39,7 @@ static json_state head_end(const head *h)
     return h->final ? JSON_BAD : JSON_MORE;
 }
 
-/* A mark here, white space before and after it skipped; none to match is fine. */
+/* A mark here, white space before it skipped; none to match is fine. */
 static json_state head_mark(head *h, const char *mark)
 {
     if (!mark || !*mark) return JSON_DONE;
@@ -48,7 +48,7 @@ static json_state head_mark(head *h, const char *mark)
     int r = mark_at(h->s, h->n, i, mark, h->final);
     if (r < 0) return JSON_MORE;
     if (r == 0) return JSON_BAD;
-    h->i = skip_space(h->s, h->n, i + strlen(mark));
+    h->i = i + strlen(mark); /* space after it is left: how much there is depends on the cut */
     return JSON_DONE;
 }
 
@@ -93,12 +93,13 @@ static json_state head_char(head *h, char c)
         if (need_ != JSON_DONE) return need_;                                                      \
     } while (0)
 
+/* Is the key one of the words of a list? */
 static bool key_is(const hy_buf *key, const char *list)
 {
-    const char *at = list;
-    while (key->len && (at = strstr(at, key->data)) != NULL) {
-        if ((at == list || at[-1] == ' ') && (at[key->len] == ' ' || !at[key->len])) return true;
-        at += key->len;
+    while (*list) {
+        size_t n = strcspn(list, " ");
+        if (n == key->len && !memcmp(list, key->data, n)) return true;
+        list += n + (list[n] == ' ');
     }
     return false;
 }
