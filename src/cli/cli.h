@@ -45,7 +45,7 @@ typedef struct cli_args {
     bool load_mixture, load_until_end;
     /* serve */
     hy_serve_options serve;
-    uint64_t port, n_worker, n_connection, idle_s, n_queue;
+    uint64_t port, n_worker, n_connection, idle_s, ping_s, n_queue;
     const char *body_max, *kv_memory, *kv_swap_max, *log_level, *port_file;
     const char *config;        /* the file that was read, or NULL */
     char *config_text;         /* what values point into; of the first parse it lives as long as the program */

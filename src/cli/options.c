@@ -106,6 +106,7 @@ const cli_option cli_options[] = {
     { "workers", 0, SERVE, CLI_NUM, OFF(n_worker), 1, 64, "N", "threads for parsing and formatting (default 2)", 0 },
     { "connections", 0, SERVE, CLI_NUM, OFF(n_connection), 4, 65536, "N", "most connections (default 1024)", 0 },
     { "idle", 0, SERVE, CLI_NUM, OFF(idle_s), 1, 86400, "SECONDS", "how long a quiet or slow connection lives (default 75)", 0 },
+    { "ping", 0, SERVE, CLI_NUM, OFF(ping_s), 1, 86400, "SECONDS", "a silent stream gets a comment that often (default 15)", 0 },
     { "body-max", 0, SERVE, CLI_STR, OFF(body_max), 0, 0, "BYTES", "largest body (default 32M)", 0 },
     { "drain-timeout", 0, SERVE, CLI_REAL, OFF(serve.drain_timeout_s), 0.001, 1e6, "SECONDS", "after SIGTERM, running requests get this long (default 30)", 0 },
     { "queue", 0, SERVE, CLI_NUM, OFF(n_queue), 1, 1e6, "N", "requests that may wait; beyond that: 429 (default 256)", 0 },

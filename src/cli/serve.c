@@ -52,6 +52,7 @@ static bool finish(cli_args *a)
     o->n_worker = (uint32_t)a->n_worker;
     o->n_connection = (uint32_t)a->n_connection;
     o->idle_s = (uint32_t)a->idle_s;
+    o->ping_s = (uint32_t)a->ping_s;
     a->engine.model = a->pos[0];
     a->engine.n_seq = a->engine.n_seq ? a->engine.n_seq : SERVE_SEQ;
     return true;

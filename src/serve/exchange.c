@@ -61,7 +61,25 @@ hy_exchange *hy_server_find(hy_server *s, const char *id)
     return refs ? x : NULL;
 }
 
-/* One line in the log for each answer, whoever lets go of it last. */
+/* One line in the log for each answer. The path as it was sent, where it has no spaces; no query, no prompt. */
+static void log_answer(const hy_exchange *x)
+{
+    const hy_record *r = &x->record;
+    double ms = (double)(r->us_end - r->us_begin) / 1e3;
+    int n_path = (int)HY_MIN(strcspn(x->target, "?#"), 300);
+    const char *key = r->tenant[0] ? " key=" : "";
+    if (r->n_request)
+        hy_log(HY_LOG_INFO, "serve: request",
+               "id=%s method=%s path=%.*s status=%d ms=%.1f prompt=%u cached=%u output=%u ttft_ms=%.1f finish=%s%s%s%s", x->id,
+               x->method, n_path, x->target, r->status, ms, r->usage.n_prompt, r->usage.n_cached, r->usage.n_output,
+               r->usage.ttft_ms, hy_finish_name(r->finish), key, r->tenant, r->client_gone ? " gone=1" : "");
+    else
+        hy_log(x->route && x->route->flags & HY_ROUTE_INLINE ? HY_LOG_DEBUG : HY_LOG_INFO, "serve: request",
+               "id=%s method=%s path=%.*s status=%d ms=%.1f%s%s%s", x->id, x->method, n_path, x->target, r->status, ms, key,
+               r->tenant, r->client_gone ? " gone=1" : "");
+}
+
+/* Whoever lets go of it last. */
 static void report(hy_exchange *x)
 {
     hy_record *r = &x->record;
@@ -70,17 +88,7 @@ static void report(hy_exchange *x)
     r->cancelled = x->cancelled;
     r->status = x->gone && !x->begun && x->mode != HY_X_REPLY ? 499 : x->status;
     if (r->status >= 100 && r->status < 600) atomic_fetch_add(&x->s->n_status[r->status / 100], 1);
-    double ms = (double)(r->us_end - r->us_begin) / 1e3;
-    if (r->n_request)
-        hy_log(HY_LOG_INFO, "serve: request",
-               "id=%s method=%s path=%s status=%d ms=%.1f prompt=%u cached=%u output=%u ttft_ms=%.1f finish=%s%s%s%s", x->id,
-               x->method, x->path, r->status, ms, r->usage.n_prompt, r->usage.n_cached, r->usage.n_output,
-               r->usage.ttft_ms, hy_finish_name(r->finish), r->tenant[0] ? " key=" : "", r->tenant,
-               r->client_gone ? " gone=1" : "");
-    else
-        hy_log(x->route && x->route->flags & HY_ROUTE_INLINE ? HY_LOG_DEBUG : HY_LOG_INFO, "serve: request",
-               "id=%s method=%s path=%s status=%d ms=%.1f%s%s", x->id, x->method, x->path ? x->path : "?", r->status, ms,
-               r->tenant[0] ? " key=" : "", r->tenant);
+    log_answer(x);
     if (x->dispatched) {
         hy_auth_leave(x->s->auth, &x->tenant, r->usage.n_prompt + r->usage.n_output);
         hy_records_add(x->s->records, r);
@@ -352,6 +360,8 @@ void hy_x_stream(hy_exchange *x, const char *type)
     pthread_mutex_lock(&x->lock);
     if (x->mode == HY_X_OPEN) {
         x->mode = HY_X_STREAM;
+        x->us_write = hy_now_us();
+        x->frame_done = true;
         x->status = 200;
         snprintf(x->type, sizeof x->type, "%s", type);
     }
@@ -366,6 +376,8 @@ void hy_x_write(hy_exchange *x, const void *data, size_t n)
     if (use) {
         x->begun = true;
         hy_buf_put(&x->out, data, n);
+        x->us_write = hy_now_us();
+        x->frame_done = n >= 2 && memcmp((const char *)data + n - 2, "\n\n", 2) == 0;
         use = x->suspended;
     }
     pthread_mutex_unlock(&x->lock);

@@ -179,6 +179,7 @@ bool hy_gen_start(hy_exchange *x, hy_ask *a, const hy_gen_sink *sink, void *user
         hy_x_fail(x, field ? field : guided ? param : prompt_param, &err);
         return false;
     }
+    if (g->ask.stream) hy_x_stream(x, "text/event-stream"); /* a long silence can be filled with comments */
     if (g->sink->started) g->sink->started(g);
     return true;
 }

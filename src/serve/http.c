@@ -441,6 +441,24 @@ static void on_connection(void *cls, struct MHD_Connection *conn, void **context
     *context = NULL;
 }
 
+/* A stream that has long said nothing (its prompt is long, or it waits its turn) says so in a comment, which clients
+ * skip: proxies between cut connections that are silent. */
+static void ping(hy_exchange *x, uint64_t now)
+{
+    static const char comment[] = ": ping\n\n";
+    uint64_t every = (uint64_t)x->s->o.ping_s * 1000000;
+    pthread_mutex_lock(&x->lock);
+    bool due = x->mode == HY_X_STREAM && x->suspended && !x->ended && x->frame_done && now > x->us_write + every &&
+               strncmp(x->type, "text/event-stream", 17) == 0;
+    if (due) {
+        hy_buf_put(&x->out, comment, sizeof comment - 1);
+        x->begun = true;
+        x->us_write = now;
+    }
+    pthread_mutex_unlock(&x->lock);
+    if (due) hy_x_wake(x);
+}
+
 /* libmicrohttpd drops a connection only when nothing comes; one that drips is dropped here. */
 void hy_http_sweep(hy_server *s, uint64_t now)
 {
@@ -451,6 +469,7 @@ void hy_http_sweep(hy_server *s, uint64_t now)
         bool slow_head = !c->x && quiet > (c->n_answer ? idle : first);
         bool slow_body = c->x && c->us_body && now > c->us_body + idle + c->x->n_body * 1000000 / BODY_RATE;
         if (slow_head || slow_body || (crowded && !c->x && quiet > 1000000)) shutdown(c->fd, SHUT_RDWR);
+        else if (c->x) ping(c->x, now);
     }
 }
 

@@ -61,6 +61,8 @@ struct hy_exchange {
     uint32_t n_set;
     hy_buf out;
     size_t sent;
+    uint64_t us_write;         /* the stream's beginning, or its last write */
+    bool frame_done;           /* an event ended there */
     hy_request **req;
     bool *req_done;
     uint32_t n_req, cap_req;   /* --- */

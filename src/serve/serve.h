@@ -20,6 +20,7 @@ typedef struct hy_serve_options {
     uint32_t n_worker;         /* 0: 2 */
     uint32_t n_connection;     /* 0: 1024 */
     uint32_t idle_s;           /* seconds a quiet or slow connection lives; 0: 75 */
+    uint32_t ping_s;           /* a silent event stream gets a comment that often; 0: 15 */
     uint64_t body_max;         /* bytes of the largest body; 0: 32 MiB */
     double drain_timeout_s;    /* SIGTERM: running requests get this long; 0: 30 */
     const char *otlp_url;      /* OpenTelemetry traces, OTLP/JSON over HTTP; NULL: off */

@@ -31,6 +31,7 @@ static hy_status check(hy_serve_options *o, hy_err *err)
     o->n_worker = o->n_worker ? o->n_worker : 2;
     o->n_connection = o->n_connection ? o->n_connection : 1024;
     o->idle_s = o->idle_s ? o->idle_s : 75;
+    o->ping_s = o->ping_s ? o->ping_s : 15;
     o->body_max = o->body_max ? o->body_max : 32 * HY_MIB;
     o->drain_timeout_s = o->drain_timeout_s > 0 ? o->drain_timeout_s : 30;
     if (o->n_worker > 64) return hy_fail(err, HY_E_LIMIT, "%u workers; the limit is 64", o->n_worker);
@@ -100,6 +101,14 @@ static void *load(void *arg)
     return NULL;
 }
 
+static uint32_t n_live(hy_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    uint32_t n = s->n_live;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
 /* ---- signals ----------------------------------------------------------------------------------- */
 
 static void reload(hy_server *s)
@@ -121,7 +130,7 @@ static void reload(hy_server *s)
 static void begin_drain(hy_server *s, int sig)
 {
     if (atomic_load(&s->state) >= HY_DRAINING) return;
-    hy_log(HY_LOG_INFO, "serve: stopping", "signal=%s running=%u timeout_s=%g", sig == SIGINT ? "INT" : "TERM", s->n_live,
+    hy_log(HY_LOG_INFO, "serve: stopping", "signal=%s running=%u timeout_s=%g", sig == SIGINT ? "INT" : "TERM", n_live(s),
            s->o.drain_timeout_s);
     atomic_store(&s->state, HY_DRAINING);
     atomic_store(&s->stop_loading, true);
@@ -165,14 +174,6 @@ static int wait_ms(hy_server *s)
     MHD_UNSIGNED_LONG_LONG ms;
     if (MHD_get_timeout(s->daemon, &ms) != MHD_YES) return TICK_MS;
     return (int)HY_MIN(ms, (MHD_UNSIGNED_LONG_LONG)TICK_MS);
-}
-
-static uint32_t n_live(hy_server *s)
-{
-    pthread_mutex_lock(&s->lock);
-    uint32_t n = s->n_live;
-    pthread_mutex_unlock(&s->lock);
-    return n;
 }
 
 /* What runs ends within a step, and its clients are told. */

@@ -371,6 +371,24 @@ class Slow(Case):
         r.close()
         s.close(self)
 
+    def test_ping(self):
+        s = self.start("--ping", "1", "--parallel", "1", *LONG_FLAGS)
+        first = s.raw()
+        first.request("POST", GEN, dict(LONG, stream=True))
+        self.assertEqual(first.head()[0], 200)
+        first.chunk()
+        waiting = s.raw()  # in the queue
+        waiting.request("POST", GEN, dict(SMALL, stream=True))
+        status, h = waiting.head()
+        self.assertEqual((status, h["content-type"].split(";")[0]), (200, "text/event-stream"))
+        for _ in range(2):
+            self.assertEqual(waiting.chunk(), b": ping\n\n")
+        first.close()
+        rest = b"".join(iter(waiting.chunk, b""))
+        self.assertEqual(events(rest)[-1], "[DONE]")
+        waiting.close()
+        s.close(self)
+
     def test_crowd(self):
         s = self.start("--connections", "16", "--idle", "600")
         crowd = [s.raw() for _ in range(40)]
