@@ -172,8 +172,15 @@ static void explains(void **state)
     hy_buf text = { 0 }, js = { 0 };
     DRIVE_OK(hy_plan_explain(m, &o, false, &text, err));
     assert_non_null(strstr(text.data, "qkv"));
-    assert_non_null(strstr(text.data, "blk.1.ffn_down_exps (bf16)"));
+    assert_non_null(strstr(text.data, "blk.0.ffn_down_exps (bf16)"));
+    /* in the primitive form layer 1 is layer 0 again: named, not listed; the JSON lists all */
+    char *fused_text = strstr(text.data, "\nFUSED");
+    assert_non_null(fused_text);
+    *fused_text = 0;
+    assert_non_null(strstr(text.data, "layer 1: the same 22 again"));
+    assert_null(strstr(text.data, "blk.1."));
     DRIVE_OK(hy_plan_explain(m, &o, true, &js, err));
+    assert_non_null(strstr(js.data, "blk.1.ffn_down_exps (bf16)"));
     json_t *root = json_loads(js.data, 0, NULL);
     assert_non_null(root);
     json_int_t plain = json_integer_value(json_object_get(json_object_get(root, "primitive"), "instructions"));
