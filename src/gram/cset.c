@@ -3,16 +3,13 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-hy_cset *hy_cset_new(hy_gc *gc)
-{
-    return HY_TMP(gc, hy_cset, 1);
-}
+hy_cset *hy_cset_new(hy_gc *gc) { return HY_TMP(gc, hy_cset, 1); }
 
 void hy_cset_add(hy_gc *gc, hy_cset *s, uint32_t lo, uint32_t hi)
 {
     hy_gc_spend(gc, 5);
     s->r = hy_gc_grow(gc, s->r, s->n, &s->cap, sizeof *s->r);
-    s->r[s->n++] = (hy_range){ lo, hi };
+    s->r[s->n++] = (hy_range){lo, hi};
 }
 
 hy_cset *hy_cset_one(hy_gc *gc, uint32_t lo, uint32_t hi)
@@ -54,7 +51,7 @@ static void put(hy_gc *gc, hy_cset *out, uint32_t lo, uint32_t hi)
 void hy_cset_norm(hy_gc *gc, hy_cset *s)
 {
     if (s->n > 1) qsort(s->r, s->n, sizeof *s->r, by_lo);
-    hy_cset out = { 0 };
+    hy_cset out = {0};
     for (size_t i = 0; i < s->n; i++) put(gc, &out, s->r[i].lo, s->r[i].hi);
     *s = out;
 }
@@ -77,7 +74,8 @@ void hy_cset_fold(hy_gc *gc, hy_cset *s)
     for (size_t i = 0; i < n; i++) {
         uint32_t hi = HY_MIN(s->r[i].hi, 0x24FFu); /* cased scripts beyond are rare and historic */
         for (uint32_t c = s->r[i].lo; c <= hi; c++) {
-            uint32_t lower = (uint32_t)utf8proc_tolower((int32_t)c), upper = (uint32_t)utf8proc_toupper((int32_t)c);
+            uint32_t lower = (uint32_t)utf8proc_tolower((int32_t)c),
+                     upper = (uint32_t)utf8proc_toupper((int32_t)c);
             if (lower != c) hy_cset_add(gc, s, lower, lower);
             if (upper != c) hy_cset_add(gc, s, upper, upper);
         }
@@ -88,11 +86,11 @@ void hy_cset_fold(hy_gc *gc, hy_cset *s)
 /* ECMA 262, CharacterClassEscape: digits and words are ASCII, white space is Unicode's. */
 hy_cset *hy_cset_escape(hy_gc *gc, char c)
 {
-    static const hy_range digit[] = { { '0', '9' } };
-    static const hy_range word[] = { { '0', '9' }, { 'A', 'Z' }, { '_', '_' }, { 'a', 'z' } };
-    static const hy_range space[] = { { 9, 13 }, { 32, 32 }, { 0xA0, 0xA0 }, { 0x1680, 0x1680 },
-                                      { 0x2000, 0x200A }, { 0x2028, 0x2029 }, { 0x202F, 0x202F },
-                                      { 0x205F, 0x205F }, { 0x3000, 0x3000 }, { 0xFEFF, 0xFEFF } };
+    static const hy_range digit[] = {{'0', '9'}};
+    static const hy_range word[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+    static const hy_range space[] = {
+        {9, 13},          {32, 32},         {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+        {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
     const hy_range *r = c == 'd' || c == 'D' ? digit : c == 'w' || c == 'W' ? word : space;
     size_t n = r == digit ? HY_COUNT(digit) : r == word ? HY_COUNT(word) : HY_COUNT(space);
     hy_cset *s = hy_cset_new(gc);
@@ -107,43 +105,43 @@ static const struct {
     uint32_t mask;
 } categories[] = {
 #define BIT(c) (1u << UTF8PROC_CATEGORY_##c)
-    { "L", "Letter", BIT(LU) | BIT(LL) | BIT(LT) | BIT(LM) | BIT(LO) },
-    { "Lu", "Uppercase_Letter", BIT(LU) },
-    { "Ll", "Lowercase_Letter", BIT(LL) },
-    { "Lt", "Titlecase_Letter", BIT(LT) },
-    { "LC", "Cased_Letter", BIT(LU) | BIT(LL) | BIT(LT) },
-    { "Lm", "Modifier_Letter", BIT(LM) },
-    { "Lo", "Other_Letter", BIT(LO) },
-    { "M", "Mark", BIT(MN) | BIT(MC) | BIT(ME) },
-    { "Mn", "Nonspacing_Mark", BIT(MN) },
-    { "Mc", "Spacing_Mark", BIT(MC) },
-    { "Me", "Enclosing_Mark", BIT(ME) },
-    { "N", "Number", BIT(ND) | BIT(NL) | BIT(NO) },
-    { "Nd", "Decimal_Number", BIT(ND) },
-    { "Nl", "Letter_Number", BIT(NL) },
-    { "No", "Other_Number", BIT(NO) },
-    { "P", "Punctuation", BIT(PC) | BIT(PD) | BIT(PS) | BIT(PE) | BIT(PI) | BIT(PF) | BIT(PO) },
-    { "Pc", "Connector_Punctuation", BIT(PC) },
-    { "Pd", "Dash_Punctuation", BIT(PD) },
-    { "Ps", "Open_Punctuation", BIT(PS) },
-    { "Pe", "Close_Punctuation", BIT(PE) },
-    { "Pi", "Initial_Punctuation", BIT(PI) },
-    { "Pf", "Final_Punctuation", BIT(PF) },
-    { "Po", "Other_Punctuation", BIT(PO) },
-    { "S", "Symbol", BIT(SM) | BIT(SC) | BIT(SK) | BIT(SO) },
-    { "Sm", "Math_Symbol", BIT(SM) },
-    { "Sc", "Currency_Symbol", BIT(SC) },
-    { "Sk", "Modifier_Symbol", BIT(SK) },
-    { "So", "Other_Symbol", BIT(SO) },
-    { "Z", "Separator", BIT(ZS) | BIT(ZL) | BIT(ZP) },
-    { "Zs", "Space_Separator", BIT(ZS) },
-    { "Zl", "Line_Separator", BIT(ZL) },
-    { "Zp", "Paragraph_Separator", BIT(ZP) },
-    { "C", "Other", BIT(CC) | BIT(CF) | BIT(CO) | BIT(CN) },
-    { "Cc", "Control", BIT(CC) },
-    { "Cf", "Format", BIT(CF) },
-    { "Co", "Private_Use", BIT(CO) },
-    { "Cn", "Unassigned", BIT(CN) },
+    {"L", "Letter", BIT(LU) | BIT(LL) | BIT(LT) | BIT(LM) | BIT(LO)},
+    {"Lu", "Uppercase_Letter", BIT(LU)},
+    {"Ll", "Lowercase_Letter", BIT(LL)},
+    {"Lt", "Titlecase_Letter", BIT(LT)},
+    {"LC", "Cased_Letter", BIT(LU) | BIT(LL) | BIT(LT)},
+    {"Lm", "Modifier_Letter", BIT(LM)},
+    {"Lo", "Other_Letter", BIT(LO)},
+    {"M", "Mark", BIT(MN) | BIT(MC) | BIT(ME)},
+    {"Mn", "Nonspacing_Mark", BIT(MN)},
+    {"Mc", "Spacing_Mark", BIT(MC)},
+    {"Me", "Enclosing_Mark", BIT(ME)},
+    {"N", "Number", BIT(ND) | BIT(NL) | BIT(NO)},
+    {"Nd", "Decimal_Number", BIT(ND)},
+    {"Nl", "Letter_Number", BIT(NL)},
+    {"No", "Other_Number", BIT(NO)},
+    {"P", "Punctuation", BIT(PC) | BIT(PD) | BIT(PS) | BIT(PE) | BIT(PI) | BIT(PF) | BIT(PO)},
+    {"Pc", "Connector_Punctuation", BIT(PC)},
+    {"Pd", "Dash_Punctuation", BIT(PD)},
+    {"Ps", "Open_Punctuation", BIT(PS)},
+    {"Pe", "Close_Punctuation", BIT(PE)},
+    {"Pi", "Initial_Punctuation", BIT(PI)},
+    {"Pf", "Final_Punctuation", BIT(PF)},
+    {"Po", "Other_Punctuation", BIT(PO)},
+    {"S", "Symbol", BIT(SM) | BIT(SC) | BIT(SK) | BIT(SO)},
+    {"Sm", "Math_Symbol", BIT(SM)},
+    {"Sc", "Currency_Symbol", BIT(SC)},
+    {"Sk", "Modifier_Symbol", BIT(SK)},
+    {"So", "Other_Symbol", BIT(SO)},
+    {"Z", "Separator", BIT(ZS) | BIT(ZL) | BIT(ZP)},
+    {"Zs", "Space_Separator", BIT(ZS)},
+    {"Zl", "Line_Separator", BIT(ZL)},
+    {"Zp", "Paragraph_Separator", BIT(ZP)},
+    {"C", "Other", BIT(CC) | BIT(CF) | BIT(CO) | BIT(CN)},
+    {"Cc", "Control", BIT(CC)},
+    {"Cf", "Format", BIT(CF)},
+    {"Co", "Private_Use", BIT(CO)},
+    {"Cn", "Unassigned", BIT(CN)},
 #undef BIT
 };
 
@@ -152,7 +150,8 @@ hy_cset *hy_cset_category(hy_gc *gc, const char *name, size_t n)
     uint32_t mask = 0;
     for (size_t i = 0; i < HY_COUNT(categories); i++) {
         const char *a = categories[i].name, *b = categories[i].longer;
-        if ((strlen(a) == n && memcmp(a, name, n) == 0) || (strlen(b) == n && memcmp(b, name, n) == 0))
+        if ((strlen(a) == n && memcmp(a, name, n) == 0) ||
+            (strlen(b) == n && memcmp(b, name, n) == 0))
             mask = categories[i].mask;
     }
     if (!mask) return NULL;

@@ -1,25 +1,30 @@
-/* Expression -> automaton: Thompson's construction over sets of code points, then subsets (Aho, Sethi,
- * Ullman, 3.7). Sets that behave alike become one class first, so that Unicode costs nothing. */
+/* Expression -> automaton: Thompson's construction over sets of code points, then subsets (Aho,
+ * Sethi, Ullman, 3.7). Sets that behave alike become one class first, so that Unicode costs
+ * nothing. */
 #include "gram/gram_impl.h"
 #include <stdlib.h>
 
 enum { EPS = -1, BOL = -2, EOL = -3 };
 enum { N_STATE_MAX = 400000, N_NEXT_MAX = 4000000 };
 
-typedef struct edge { int32_t set; uint32_t to, next; } edge;
+typedef struct edge {
+    int32_t set;
+    uint32_t to, next;
+} edge;
 typedef struct nfa {
     hy_gc *gc;
-    uint32_t *first;           /* [n] first edge */
+    uint32_t *first; /* [n] first edge */
     edge *e;
-    const hy_cset **set;       /* [n_set] each once */
-    uint32_t *slot, n_slot;    /* hash of sets */
+    const hy_cset **set;    /* [n_set] each once */
+    uint32_t *slot, n_slot; /* hash of sets */
     size_t n, cap, n_e, cap_e, n_set, cap_set;
     uint32_t accept;
 } nfa;
 
 static uint32_t state(nfa *a)
 {
-    if (a->n >= N_STATE_MAX) hy_gc_fail(a->gc, HY_E_LIMIT, "too large: more than %d states", N_STATE_MAX);
+    if (a->n >= N_STATE_MAX)
+        hy_gc_fail(a->gc, HY_E_LIMIT, "too large: more than %d states", N_STATE_MAX);
     hy_gc_spend(a->gc, 10);
     a->first = hy_gc_grow(a->gc, a->first, a->n, &a->cap, sizeof *a->first);
     a->first[a->n] = HY_NONE;
@@ -30,7 +35,7 @@ static void arc(nfa *a, uint32_t from, int32_t set, uint32_t to)
 {
     hy_gc_spend(a->gc, 5);
     a->e = hy_gc_grow(a->gc, a->e, a->n_e, &a->cap_e, sizeof *a->e);
-    a->e[a->n_e] = (edge){ set, to, a->first[from] };
+    a->e[a->n_e] = (edge){set, to, a->first[from]};
     a->first[from] = (uint32_t)a->n_e++;
 }
 
@@ -39,7 +44,8 @@ static void rehash_sets(nfa *a)
     uint32_t n = HY_MAX(64u, a->n_slot * 2);
     uint32_t *slot = HY_TMP(a->gc, uint32_t, n);
     for (uint32_t i = 0; i < a->n_set; i++) {
-        uint32_t h = (uint32_t)hy_hash64(a->set[i]->r, a->set[i]->n * sizeof(hy_range), 1) & (n - 1);
+        uint32_t h =
+            (uint32_t)hy_hash64(a->set[i]->r, a->set[i]->n * sizeof(hy_range), 1) & (n - 1);
         while (slot[h]) h = (h + 1) & (n - 1);
         slot[h] = i + 1;
     }
@@ -69,7 +75,8 @@ static uint32_t build_dfa(nfa *a, const hy_dfa *d, uint32_t from)
     int32_t *id = HY_TMP(a->gc, int32_t, d->n_class);
     for (uint32_t c = 0; c < d->n_class; c++) s[c] = hy_cset_new(a->gc);
     for (uint32_t i = 0; i < d->n_range; i++)
-        hy_cset_add(a->gc, s[d->cls[i]], d->from[i], i + 1 < d->n_range ? d->from[i + 1] - 1 : HY_RUNE_MAX);
+        hy_cset_add(a->gc, s[d->cls[i]], d->from[i],
+                    i + 1 < d->n_range ? d->from[i + 1] - 1 : HY_RUNE_MAX);
     for (uint32_t c = 0; c < d->n_class; c++) {
         hy_cset_norm(a->gc, s[c]);
         id[c] = intern(a, s[c]);
@@ -126,21 +133,28 @@ static uint32_t build(nfa *a, const hy_ast *x, uint32_t from)
             arc(a, from, EPS, end);
         }
         break;
-    case A_DFA: end = build_dfa(a, x->dfa, from); break;
+    case A_DFA:
+        end = build_dfa(a, x->dfa, from);
+        break;
     case A_BOL:
     case A_EOL:
         end = state(a);
         arc(a, from, x->kind == A_BOL ? BOL : EOL, end);
         break;
-    default: hy_gc_fail(a->gc, HY_E_INTERNAL, "expression of kind %d in an automaton", x->kind);
+    default:
+        hy_gc_fail(a->gc, HY_E_INTERNAL, "expression of kind %d in an automaton", x->kind);
     }
     hy_gc_leave(a->gc);
     return end;
 }
 
-/* ---- classes ------------------------------------------------------------------------------------ */
+/* ---- classes ------------------------------------------------------------------------------------
+ */
 
-typedef struct cut { uint32_t at; uint64_t flip; } cut;
+typedef struct cut {
+    uint32_t at;
+    uint64_t flip;
+} cut;
 typedef struct classes {
     uint32_t *from, n_range, n_class;
     uint16_t *cls;
@@ -169,7 +183,8 @@ static void sweep(nfa *a, classes *k, cut *c, size_t n)
         size_t h = (now * 0x9E3779B97F4A7C15ull) >> 32 & (cap - 1);
         while (slot[h] && sign[slot[h] - 1] != now) h = (h + 1) & (cap - 1);
         if (!slot[h]) {
-            if (k->n_class >= UINT16_MAX) hy_gc_fail(gc, HY_E_LIMIT, "too many kinds of characters");
+            if (k->n_class >= UINT16_MAX)
+                hy_gc_fail(gc, HY_E_LIMIT, "too many kinds of characters");
             sign[k->n_class] = now;
             slot[h] = ++k->n_class;
         }
@@ -186,14 +201,14 @@ static void classify(nfa *a, classes *k)
     hy_gc_spend(gc, 40 * n);
     cut *c = HY_TMP(gc, cut, n);
     n = 0;
-    c[n++] = (cut){ 0, 0 };
-    c[n++] = (cut){ 0xD800, hy_rng_at(7, 0, 0) };  /* surrogates are in no set */
-    c[n++] = (cut){ 0xE000, hy_rng_at(7, 0, 0) };
+    c[n++] = (cut){0, 0};
+    c[n++] = (cut){0xD800, hy_rng_at(7, 0, 0)}; /* surrogates are in no set */
+    c[n++] = (cut){0xE000, hy_rng_at(7, 0, 0)};
     for (size_t i = 0; i < a->n_set; i++)
         for (size_t j = 0; j < a->set[i]->n; j++) {
             uint64_t flip = hy_rng_at(7, 1, i);
-            c[n++] = (cut){ a->set[i]->r[j].lo, flip };
-            c[n++] = (cut){ a->set[i]->r[j].hi + 1, flip };
+            c[n++] = (cut){a->set[i]->r[j].lo, flip};
+            c[n++] = (cut){a->set[i]->r[j].hi + 1, flip};
         }
     qsort(c, n, sizeof *c, by_at);
     sweep(a, k, c, n);
@@ -207,8 +222,10 @@ static void classify(nfa *a, classes *k)
             uint32_t lo = r, hi = k->n_range;
             while (lo + 1 < hi) {
                 uint32_t mid = (lo + hi) / 2;
-                if (k->from[mid] <= s->r[j].lo) lo = mid;
-                else hi = mid;
+                if (k->from[mid] <= s->r[j].lo)
+                    lo = mid;
+                else
+                    hi = mid;
             }
             for (r = lo; r < k->n_range && k->from[r] <= s->r[j].hi; r++) {
                 hy_gc_spend(gc, 2);
@@ -223,17 +240,20 @@ static void classify(nfa *a, classes *k)
     }
 }
 
-/* ---- subsets ------------------------------------------------------------------------------------ */
+/* ---- subsets ------------------------------------------------------------------------------------
+ */
 
 typedef struct subsets {
     nfa *a;
     hy_gc *gc;
-    uint32_t *stamp, now;      /* visited in this closure */
-    uint32_t *stack, *list;    /* work; the states with arcs of a set */
+    uint32_t *stamp, now;   /* visited in this closure */
+    uint32_t *stack, *list; /* work; the states with arcs of a set */
     uint32_t n_list;
-    uint32_t *pool;            /* lists of all states */
+    uint32_t *pool; /* lists of all states */
     size_t n_pool, cap_pool;
-    struct { uint32_t first, n; } *st;
+    struct {
+        uint32_t first, n;
+    } * st;
     uint8_t *accept;
     size_t n_st, cap_st, cap_acc;
     uint32_t *slot, n_slot;
@@ -282,7 +302,8 @@ static bool closure(subsets *s, uint32_t n, bool first, bool at_end)
         uint32_t *copy = HY_TMP(s->gc, uint32_t, n + kept);
         uint32_t m = 0;
         memcpy(copy, s->list, kept * sizeof *copy);
-        for (uint32_t q = 0; q < a->n; q++) /* everything closed so far is where the second pass starts */
+        for (uint32_t q = 0; q < a->n;
+             q++) /* everything closed so far is where the second pass starts */
             if (s->stamp[q] == s->now) s->stack[m++] = q;
         hy_gc_spend(s->gc, a->n / 4);
         accept = closure(s, m, first, true);
@@ -336,10 +357,13 @@ static uint32_t find(subsets *s, bool accept)
     return (uint32_t)s->n_st - 1;
 }
 
-typedef struct pair { uint32_t cls, to; } pair;
+typedef struct pair {
+    uint32_t cls, to;
+} pair;
 
 /* Where state q goes, sorted by class through counting. */
-static size_t moves(subsets *s, const classes *k, uint32_t q, pair **buf, size_t *cap, uint32_t *count)
+static size_t moves(subsets *s, const classes *k, uint32_t q, pair **buf, size_t *cap,
+                    uint32_t *count)
 {
     const nfa *a = s->a;
     size_t n = 0;
@@ -349,7 +373,7 @@ static size_t moves(subsets *s, const classes *k, uint32_t q, pair **buf, size_t
             if (set < 0) continue;
             for (uint32_t c = 0; c < k->n_of_set[set]; c++) {
                 *buf = hy_gc_grow(s->gc, *buf, n, cap, sizeof **buf);
-                (*buf)[n++] = (pair){ k->of_set[set][c], a->e[e].to };
+                (*buf)[n++] = (pair){k->of_set[set][c], a->e[e].to};
                 count[k->of_set[set][c]]++;
             }
         }
@@ -360,7 +384,7 @@ static size_t moves(subsets *s, const classes *k, uint32_t q, pair **buf, size_t
 static hy_dfa *determinise(nfa *a, const classes *k, uint32_t start)
 {
     hy_gc *gc = a->gc;
-    subsets s = { .a = a, .gc = gc };
+    subsets s = {.a = a, .gc = gc};
     s.stamp = HY_TMP(gc, uint32_t, a->n);
     s.stack = HY_TMP(gc, uint32_t, a->n + 1);
     s.list = HY_TMP(gc, uint32_t, a->n + 1);
@@ -369,11 +393,14 @@ static hy_dfa *determinise(nfa *a, const classes *k, uint32_t start)
     uint32_t *next = NULL, nc = HY_MAX(k->n_class, 1u);
     size_t cap_next = 0, cap_buf = 0;
     pair *buf = NULL;
-    uint32_t *count = HY_TMP(gc, uint32_t, nc + 1), *first = HY_TMP(gc, uint32_t, nc + 1), *to = NULL;
+    uint32_t *count = HY_TMP(gc, uint32_t, nc + 1), *first = HY_TMP(gc, uint32_t, nc + 1),
+             *to = NULL;
     size_t cap_to = 0;
     for (uint32_t q = 0; q < s.n_st; q++) {
-        if ((size_t)(q + 1) * nc > N_NEXT_MAX) hy_gc_fail(gc, HY_E_LIMIT, "too large: an automaton of more than %u states", q);
-        while ((size_t)(q + 1) * nc > cap_next) next = hy_gc_grow(gc, next, cap_next, &cap_next, sizeof *next);
+        if ((size_t)(q + 1) * nc > N_NEXT_MAX)
+            hy_gc_fail(gc, HY_E_LIMIT, "too large: an automaton of more than %u states", q);
+        while ((size_t)(q + 1) * nc > cap_next)
+            next = hy_gc_grow(gc, next, cap_next, &cap_next, sizeof *next);
         uint32_t *row = next + (size_t)q * nc;
         memset(count, 0, nc * sizeof *count);
         size_t n = moves(&s, k, q, &buf, &cap_buf, count);
@@ -411,8 +438,8 @@ static hy_dfa *determinise(nfa *a, const classes *k, uint32_t start)
 
 hy_dfa *hy_dfa_from(hy_gc *gc, const hy_ast *x)
 {
-    nfa a = { .gc = gc };
-    classes k = { 0 };
+    nfa a = {.gc = gc};
+    classes k = {0};
     uint32_t start = state(&a);
     a.accept = build(&a, x, start);
     uint32_t end = state(&a); /* nothing leaves the end */

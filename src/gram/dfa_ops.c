@@ -35,7 +35,8 @@ static void shortest(hy_gc *gc, hy_dfa *d)
             }
 }
 
-/* Fills len_max of an automaton whose states all reach an end: HY_NONE where a loop can be entered. */
+/* Fills len_max of an automaton whose states all reach an end: HY_NONE where a loop can be entered.
+ */
 static void longest(hy_gc *gc, hy_dfa *d)
 {
     uint32_t *first, *from, *left = HY_TMP(gc, uint32_t, d->n_state + 1);
@@ -43,7 +44,8 @@ static void longest(hy_gc *gc, hy_dfa *d)
     back(gc, d, &first, &from);
     d->len_max = HY_TMP(gc, uint32_t, d->n_state + 1);
     for (uint32_t q = 0; q < d->n_state; q++) {
-        for (uint32_t c = 0; c < d->n_class; c++) left[q] += d->next[(size_t)q * d->n_class + c] != HY_NONE;
+        for (uint32_t c = 0; c < d->n_class; c++)
+            left[q] += d->next[(size_t)q * d->n_class + c] != HY_NONE;
         if (!left[q]) queue[n++] = q;
     }
     uint32_t *deep = HY_TMP(gc, uint32_t, d->n_state + 1);
@@ -105,7 +107,8 @@ static void merge_states(hy_gc *gc, hy_dfa *d)
                 uint32_t o = slot[h] - 1;
                 const uint32_t *no = d->next + (size_t)o * nc;
                 other[0] = part[o];
-                for (uint32_t c = 0; c < nc; c++) other[c + 1] = no[c] == HY_NONE ? HY_NONE : part[no[c]];
+                for (uint32_t c = 0; c < nc; c++)
+                    other[c + 1] = no[c] == HY_NONE ? HY_NONE : part[no[c]];
                 if (memcmp(row, other, (nc + 1) * sizeof *row) == 0) {
                     now[q] = now[o];
                     break;
@@ -122,11 +125,13 @@ static void merge_classes(hy_gc *gc, hy_dfa *d)
 {
     uint32_t nc = d->n_class, m = 0, cap = 16;
     while (cap < 2 * nc) cap *= 2;
-    uint32_t *slot = HY_TMP(gc, uint32_t, cap), *to = HY_TMP(gc, uint32_t, nc), *keep = HY_TMP(gc, uint32_t, nc);
+    uint32_t *slot = HY_TMP(gc, uint32_t, cap), *to = HY_TMP(gc, uint32_t, nc),
+             *keep = HY_TMP(gc, uint32_t, nc);
     hy_gc_spend(gc, 2 * (uint64_t)nc * d->n_state + nc);
     for (uint32_t c = 0; c < nc; c++) {
         uint64_t hash = 11;
-        for (uint32_t q = 0; q < d->n_state; q++) hash = (hash ^ d->next[(size_t)q * nc + c]) * 0x9E3779B97F4A7C15ull + (hash >> 29);
+        for (uint32_t q = 0; q < d->n_state; q++)
+            hash = (hash ^ d->next[(size_t)q * nc + c]) * 0x9E3779B97F4A7C15ull + (hash >> 29);
         uint32_t h = (uint32_t)(hash >> 32) & (cap - 1);
         for (;; h = (h + 1) & (cap - 1)) {
             if (!slot[h]) {
@@ -136,17 +141,20 @@ static void merge_classes(hy_gc *gc, hy_dfa *d)
                 break;
             }
             uint32_t o = slot[h] - 1, q = 0;
-            while (q < d->n_state && d->next[(size_t)q * nc + c] == d->next[(size_t)q * nc + o]) q++;
+            while (q < d->n_state && d->next[(size_t)q * nc + c] == d->next[(size_t)q * nc + o])
+                q++;
             if (q == d->n_state) {
                 to[c] = to[o];
                 break;
             }
         }
     }
-    uint32_t *next = HY_TMP(gc, uint32_t, (size_t)d->n_state * m + 1), *from = HY_TMP(gc, uint32_t, d->n_range + 1);
+    uint32_t *next = HY_TMP(gc, uint32_t, (size_t)d->n_state * m + 1),
+             *from = HY_TMP(gc, uint32_t, d->n_range + 1);
     uint16_t *cls = HY_TMP(gc, uint16_t, d->n_range + 1);
     for (uint32_t q = 0; q < d->n_state; q++)
-        for (uint32_t c = 0; c < m; c++) next[(size_t)q * m + c] = d->next[(size_t)q * nc + keep[c]];
+        for (uint32_t c = 0; c < m; c++)
+            next[(size_t)q * m + c] = d->next[(size_t)q * nc + keep[c]];
     uint32_t n = 0;
     for (uint32_t i = 0; i < d->n_range; i++) {
         uint16_t c = (uint16_t)to[d->cls[i]];
@@ -192,16 +200,15 @@ uint32_t hy_dfa_range(const hy_dfa *d, uint32_t rune)
     uint32_t lo = 0, hi = d->n_range;
     while (lo + 1 < hi) {
         uint32_t mid = (lo + hi) / 2;
-        if (d->from[mid] <= rune) lo = mid;
-        else hi = mid;
+        if (d->from[mid] <= rune)
+            lo = mid;
+        else
+            hi = mid;
     }
     return lo;
 }
 
-hy_dfa *hy_dfa_any(hy_gc *gc)
-{
-    return hy_dfa_from(gc, hy_ast_any(gc));
-}
+hy_dfa *hy_dfa_any(hy_gc *gc) { return hy_dfa_from(gc, hy_ast_any(gc)); }
 
 bool hy_dfa_is_any(const hy_dfa *d)
 {
@@ -224,12 +231,13 @@ bool hy_dfa_match(const hy_dfa *d, const char *s, size_t n)
     return q != HY_NONE && d->accept[q];
 }
 
-/* ---- two automata at once ----------------------------------------------------------------------- */
+/* ---- two automata at once -----------------------------------------------------------------------
+ */
 
 typedef struct both {
     hy_gc *gc;
     const hy_dfa *a, *b;
-    uint64_t *pair;            /* state of a << 32 | state of b (HY_NONE: dead) */
+    uint64_t *pair; /* state of a << 32 | state of b (HY_NONE: dead) */
     uint32_t *slot, n_slot;
     size_t n, cap;
 } both;
@@ -256,14 +264,15 @@ static uint32_t number(both *p, uint64_t pair)
 }
 
 /* Ranges of both; the classes of one range are remembered in ca, cb per new class. */
-static uint32_t refine(hy_gc *gc, const hy_dfa *a, const hy_dfa *b, hy_dfa *d, uint16_t **ca, uint16_t **cb)
+static uint32_t refine(hy_gc *gc, const hy_dfa *a, const hy_dfa *b, hy_dfa *d, uint16_t **ca,
+                       uint16_t **cb)
 {
     size_t most = (size_t)a->n_range + b->n_range;
     d->from = HY_TMP(gc, uint32_t, most + 1);
     d->cls = HY_TMP(gc, uint16_t, most + 1);
     *ca = HY_TMP(gc, uint16_t, most + 1);
     *cb = HY_TMP(gc, uint16_t, most + 1);
-    both p = { .gc = gc };
+    both p = {.gc = gc};
     for (uint32_t i = 0, j = 0; i < a->n_range && j < b->n_range;) {
         uint32_t c = number(&p, (uint64_t)a->cls[i] << 32 | b->cls[j]);
         if (c >= UINT16_MAX) hy_gc_fail(gc, HY_E_LIMIT, "too many kinds of characters");
@@ -285,13 +294,15 @@ static hy_dfa *product(hy_gc *gc, const hy_dfa *a, const hy_dfa *b, bool minus)
     hy_dfa *d = HY_TMP(gc, hy_dfa, 1);
     uint16_t *ca, *cb;
     d->n_class = refine(gc, a, b, d, &ca, &cb);
-    both p = { .gc = gc, .a = a, .b = b };
+    both p = {.gc = gc, .a = a, .b = b};
     number(&p, b->n_state ? 0 : HY_NONE);
     size_t cap = 0, cap_acc = 0;
     for (uint32_t q = 0; q < p.n; q++) {
-        if ((size_t)(q + 1) * d->n_class > N_NEXT_MAX) hy_gc_fail(gc, HY_E_LIMIT, "too large: an automaton of more than %u states", q);
+        if ((size_t)(q + 1) * d->n_class > N_NEXT_MAX)
+            hy_gc_fail(gc, HY_E_LIMIT, "too large: an automaton of more than %u states", q);
         hy_gc_spend(gc, 20 * (uint64_t)d->n_class);
-        while ((size_t)(q + 1) * d->n_class > cap) d->next = hy_gc_grow(gc, d->next, cap, &cap, sizeof *d->next);
+        while ((size_t)(q + 1) * d->n_class > cap)
+            d->next = hy_gc_grow(gc, d->next, cap, &cap, sizeof *d->next);
         d->accept = hy_gc_grow(gc, d->accept, q, &cap_acc, 1);
         uint32_t x = (uint32_t)(p.pair[q] >> 32), y = (uint32_t)p.pair[q];
         bool in_b = y != HY_NONE && b->accept[y];
@@ -308,10 +319,7 @@ static hy_dfa *product(hy_gc *gc, const hy_dfa *a, const hy_dfa *b, bool minus)
     return hy_dfa_finish(gc, d);
 }
 
-hy_dfa *hy_dfa_and(hy_gc *gc, const hy_dfa *a, const hy_dfa *b)
-{
-    return product(gc, a, b, false);
-}
+hy_dfa *hy_dfa_and(hy_gc *gc, const hy_dfa *a, const hy_dfa *b) { return product(gc, a, b, false); }
 
 hy_dfa *hy_dfa_minus(hy_gc *gc, const hy_dfa *a, const hy_dfa *b)
 {

@@ -1,5 +1,6 @@
-/* GBNF, the grammar notation of llama.cpp (grammars/README.md there), with four more words (gram.h). Rules
- * are parsed to expressions; whatever in them is a regular language becomes one automaton. */
+/* GBNF, the grammar notation of llama.cpp (grammars/README.md there), with four more words
+ * (gram.h). Rules are parsed to expressions; whatever in them is a regular language becomes one
+ * automaton. */
 #include "gram/gram_impl.h"
 
 enum { INLINE_MAX = 3000, DFA_MAX = 30000, DFA_WORK = 20000000, RULES_MAX = 20000 };
@@ -7,10 +8,10 @@ enum { INLINE_MAX = 3000, DFA_MAX = 30000, DFA_WORK = 20000000, RULES_MAX = 2000
 typedef struct rule {
     const char *name;
     size_t n_name;
-    hy_ast *body;              /* NULL: not defined */
-    uint8_t visit;             /* 1: on the path, 2: done */
-    bool pure;                 /* no recursion, only text: can be put where it is used */
-    uint64_t size;             /* states it would take */
+    hy_ast *body;  /* NULL: not defined */
+    uint8_t visit; /* 1: on the path, 2: done */
+    bool pure;     /* no recursion, only text: can be put where it is used */
+    uint64_t size; /* states it would take */
 } rule;
 
 typedef struct parser {
@@ -21,7 +22,7 @@ typedef struct parser {
     size_t n_rule, cap_rule;
     json_t *schemas;
     uint32_t *slot, n_slot;
-    uint32_t *net;             /* rule -> the network's */
+    uint32_t *net; /* rule -> the network's */
 } parser;
 
 static hy_ast *alternatives(parser *p, bool nested);
@@ -33,14 +34,12 @@ _Noreturn static void bad(parser *p, const char *why)
     hy_gc_fail(p->gc, HY_E_ARG, "line %zu: %s", line, why);
 }
 
-static char peek(const parser *p, size_t k)
-{
-    return p->i + k < p->n ? p->s[p->i + k] : 0;
-}
+static char peek(const parser *p, size_t k) { return p->i + k < p->n ? p->s[p->i + k] : 0; }
 
 static bool is_word(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
 }
 
 static void space(parser *p, bool newlines)
@@ -49,8 +48,10 @@ static void space(parser *p, bool newlines)
         char c = p->s[p->i];
         if (c == '#')
             while (p->i < p->n && p->s[p->i] != '\n' && p->s[p->i] != '\r') p->i++;
-        else if (c == ' ' || c == '\t' || (newlines && (c == '\n' || c == '\r'))) p->i++;
-        else break;
+        else if (c == ' ' || c == '\t' || (newlines && (c == '\n' || c == '\r')))
+            p->i++;
+        else
+            break;
     }
 }
 
@@ -59,7 +60,9 @@ static uint32_t hex(parser *p, int n)
     uint32_t v = 0;
     for (int k = 0; k < n; k++, p->i++) {
         char c = peek(p, 0);
-        int d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+        int d = c >= '0' && c <= '9'                 ? c - '0'
+                : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                     : -1;
         if (d < 0) bad(p, "hexadecimal digit expected");
         v = v << 4 | (uint32_t)d;
     }
@@ -78,14 +81,30 @@ static uint32_t character(parser *p)
     char c = peek(p, 1);
     p->i += 2;
     switch (c) {
-    case 'n': return '\n';
-    case 'r': return '\r';
-    case 't': return '\t';
-    case 'x': return hex(p, 2);
-    case 'u': return hex(p, 4);
-    case 'U': r = hex(p, 8); break;
-    case '"': case '\\': case '[': case ']': case '-': case '^': case '/': case '\'': return (uint32_t)c;
-    default: bad(p, "unknown escape");
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    case 'x':
+        return hex(p, 2);
+    case 'u':
+        return hex(p, 4);
+    case 'U':
+        r = hex(p, 8);
+        break;
+    case '"':
+    case '\\':
+    case '[':
+    case ']':
+    case '-':
+    case '^':
+    case '/':
+    case '\'':
+        return (uint32_t)c;
+    default:
+        bad(p, "unknown escape");
     }
     if (r > HY_RUNE_MAX) bad(p, "code point beyond 10FFFF");
     return r;
@@ -158,7 +177,7 @@ static uint32_t find_rule(parser *p, const char *name, size_t n)
     }
     if (p->n_rule >= RULES_MAX) hy_gc_fail(p->gc, HY_E_LIMIT, "more than %d rules", RULES_MAX);
     p->rule = hy_gc_grow(p->gc, p->rule, p->n_rule, &p->cap_rule, sizeof *p->rule);
-    p->rule[p->n_rule] = (rule){ .name = name, .n_name = n };
+    p->rule[p->n_rule] = (rule){.name = name, .n_name = n};
     p->slot[h] = (uint32_t)++p->n_rule;
     return (uint32_t)p->n_rule - 1;
 }
@@ -172,7 +191,8 @@ static const char *word(parser *p, size_t *n)
     return p->s + first;
 }
 
-/* ---- the words with @ --------------------------------------------------------------------------- */
+/* ---- the words with @ ---------------------------------------------------------------------------
+ */
 
 static hy_ast *cat3(hy_gc *gc, hy_ast *a, hy_ast *b, hy_ast *c)
 {
@@ -203,7 +223,8 @@ static hy_ast *control(parser *p, const hy_buf *written)
 {
     hy_ast *a = hy_ast_new(p->gc, A_BYTES);
     char *b = HY_TMP(p->gc, char, written->len + 2);
-    b[0] = b[written->len + 1] = (char)0xFF; /* as in the vocabulary's trie; no text has this byte */
+    b[0] = b[written->len + 1] =
+        (char)0xFF; /* as in the vocabulary's trie; no text has this byte */
     memcpy(b + 1, written->data, written->len);
     a->bytes = b;
     a->n = written->len + 2;
@@ -226,15 +247,16 @@ static hy_ast *special(parser *p) /* at the @ */
     size_t n;
     p->i++;
     const char *w = word(p, &n);
-    static const char *const words[] = { "schema", "token", "until", "without" };
+    static const char *const words[] = {"schema", "token", "until", "without"};
     size_t k = 0;
     while (k < HY_COUNT(words) && (strlen(words[k]) != n || memcmp(words[k], w, n) != 0)) k++;
-    if (k == HY_COUNT(words)) bad(p, "unknown word after @; there are schema, token, until, without");
+    if (k == HY_COUNT(words))
+        bad(p, "unknown word after @; there are schema, token, until, without");
     space(p, true);
     if (peek(p, 0) != '(') bad(p, "( expected");
     hy_ast *list = hy_ast_new(p->gc, A_ALT);
     char data[1024];
-    hy_buf first = { data, 0, sizeof data, false };
+    hy_buf first = {data, 0, sizeof data, false};
     do {
         p->i++;
         space(p, true);
@@ -247,14 +269,19 @@ static hy_ast *special(parser *p) /* at the @ */
     if (peek(p, 0) != ')') bad(p, ") expected");
     p->i++;
     switch (k) {
-    case 0: return schema(p, &first);
-    case 1: return control(p, &first);
-    case 2: return until(p, list);
-    default: return without(p, list);
+    case 0:
+        return schema(p, &first);
+    case 1:
+        return control(p, &first);
+    case 2:
+        return until(p, list);
+    default:
+        return without(p, list);
     }
 }
 
-/* ---- parsing ------------------------------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------------------------------
+ */
 
 static bool number(parser *p, uint32_t *v)
 {
@@ -273,9 +300,14 @@ static bool quantifier(parser *p, uint32_t *min, uint32_t *max)
     *min = 0;
     *max = HY_NONE;
     switch (peek(p, 0)) {
-    case '*': break;
-    case '+': *min = 1; break;
-    case '?': *max = 1; break;
+    case '*':
+        break;
+    case '+':
+        *min = 1;
+        break;
+    case '?':
+        *max = 1;
+        break;
     case '{':
         p->i++;
         space(p, false);
@@ -291,7 +323,8 @@ static bool quantifier(parser *p, uint32_t *min, uint32_t *max)
         if (peek(p, 0) != '}') bad(p, "} expected");
         if (*min > *max) bad(p, "bounds of a repetition are out of order");
         break;
-    default: return false;
+    default:
+        return false;
     }
     p->i++;
     return true;
@@ -382,11 +415,13 @@ static void parse(parser *p)
         hy_ast *body = alternatives(p, false);
         p->rule[r].body = body;
         space(p, false);
-        if (p->i < p->n && peek(p, 0) != '\n' && peek(p, 0) != '\r') bad(p, "item or end of the line expected");
+        if (p->i < p->n && peek(p, 0) != '\n' && peek(p, 0) != '\r')
+            bad(p, "item or end of the line expected");
     }
 }
 
-/* ---- what is regular ---------------------------------------------------------------------------- */
+/* ---- what is regular ----------------------------------------------------------------------------
+ */
 
 static void measure(parser *p, uint32_t r);
 
@@ -399,8 +434,11 @@ static bool pure(parser *p, const hy_ast *a, uint64_t *size)
     if (a->kind == A_DFA) sum += (uint64_t)a->dfa->n_state * a->dfa->n_class;
     if (a->kind == A_RULE) {
         rule *r = &p->rule[a->min];
-        if (!r->body) hy_gc_fail(p->gc, HY_E_ARG, "rule %.*s is not defined", (int)HY_MIN(r->n_name, 80), r->name);
-        if (r->visit == 1) ok = false;
+        if (!r->body)
+            hy_gc_fail(p->gc, HY_E_ARG, "rule %.*s is not defined", (int)HY_MIN(r->n_name, 80),
+                       r->name);
+        if (r->visit == 1)
+            ok = false;
         else {
             measure(p, a->min);
             r = &p->rule[a->min];
@@ -449,7 +487,8 @@ static hy_ast *in_place(parser *p, hy_ast *a)
     return b;
 }
 
-/* ---- the network -------------------------------------------------------------------------------- */
+/* ---- the network --------------------------------------------------------------------------------
+ */
 
 static uint32_t emit(parser *p, hy_ast *a, uint32_t next);
 
@@ -489,8 +528,10 @@ static uint32_t emit_alt(parser *p, hy_ast *a, uint32_t next)
     bool all = regular(p, a);
     hy_ast *text = hy_ast_new(p->gc, A_ALT);
     for (size_t i = 0; i < a->n; i++) {
-        if (!all && regular(p, a->kid[i])) hy_ast_add(p->gc, text, a->kid[i]);
-        else to[n++] = emit(p, a->kid[i], next);
+        if (!all && regular(p, a->kid[i]))
+            hy_ast_add(p->gc, text, a->kid[i]);
+        else
+            to[n++] = emit(p, a->kid[i], next);
     }
     if (text->n) to[n++] = emit(p, text->n == 1 ? text->kid[0] : text, next);
     return hy_net_split(p->gc, to, n);
@@ -502,11 +543,11 @@ static uint32_t emit_rep(parser *p, hy_ast *a, uint32_t next)
     uint32_t min = a->min, max = a->max;
     if (max == 0) return next;
     if (max == 1) {
-        uint32_t to[2] = { emit(p, a->kid[0], next), next };
+        uint32_t to[2] = {emit(p, a->kid[0], next), next};
         return hy_net_split(gc, to, min ? 1 : 2);
     }
     if (max == HY_NONE && min <= 1) {
-        uint32_t both[2] = { HY_NONE, next };
+        uint32_t both[2] = {HY_NONE, next};
         uint32_t loop = hy_net_split(gc, both, 2), edge = gc->net->node[loop].a;
         uint32_t body = emit(p, a->kid[0], loop);
         gc->net->edge[edge] = body;
@@ -530,13 +571,26 @@ static uint32_t emit(parser *p, hy_ast *a, uint32_t next)
     }
     hy_gc_enter(gc);
     switch (a->kind) {
-    case A_CAT: next = emit_cat(p, a, next); break;
-    case A_ALT: next = emit_alt(p, a, next); break;
-    case A_REP: next = emit_rep(p, a, next); break;
-    case A_RULE: next = hy_net_call(gc, p->net[a->min], next); break;
-    case A_NET: next = hy_net_call(gc, a->min, next); break;
-    case A_BYTES: next = hy_net_lit(gc, a->bytes, a->n, next); break;
-    default: hy_gc_fail(gc, HY_E_INTERNAL, "expression of kind %d in a grammar", a->kind);
+    case A_CAT:
+        next = emit_cat(p, a, next);
+        break;
+    case A_ALT:
+        next = emit_alt(p, a, next);
+        break;
+    case A_REP:
+        next = emit_rep(p, a, next);
+        break;
+    case A_RULE:
+        next = hy_net_call(gc, p->net[a->min], next);
+        break;
+    case A_NET:
+        next = hy_net_call(gc, a->min, next);
+        break;
+    case A_BYTES:
+        next = hy_net_lit(gc, a->bytes, a->n, next);
+        break;
+    default:
+        hy_gc_fail(gc, HY_E_INTERNAL, "expression of kind %d in a grammar", a->kind);
     }
     hy_gc_leave(gc);
     return next;
@@ -544,7 +598,7 @@ static uint32_t emit(parser *p, hy_ast *a, uint32_t next)
 
 void hy_gbnf_compile(hy_gc *gc, const char *s, size_t n, json_t *schemas)
 {
-    parser p = { .gc = gc, .s = s, .n = n, .schemas = schemas };
+    parser p = {.gc = gc, .s = s, .n = n, .schemas = schemas};
     uint32_t root = hy_net_rule(gc, "root"); /* rule 0 of the network calls it */
     parse(&p);
     uint32_t at = find_rule(&p, "root", 4);
@@ -552,7 +606,8 @@ void hy_gbnf_compile(hy_gc *gc, const char *s, size_t n, json_t *schemas)
     size_t n_rule = p.n_rule;
     for (uint32_t i = 0; i < n_rule; i++)
         if (!p.rule[i].body)
-            hy_gc_fail(gc, HY_E_ARG, "rule %.*s is not defined", (int)HY_MIN(p.rule[i].n_name, 80), p.rule[i].name);
+            hy_gc_fail(gc, HY_E_ARG, "rule %.*s is not defined", (int)HY_MIN(p.rule[i].n_name, 80),
+                       p.rule[i].name);
     uint32_t *net = p.net = HY_TMP(gc, uint32_t, n_rule);
     for (uint32_t i = 0; i < n_rule; i++) {
         char *name = HY_TMP(gc, char, p.rule[i].n_name + 1);

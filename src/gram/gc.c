@@ -10,14 +10,17 @@ void hy_gc_fail(hy_gc *gc, hy_status code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
-    gc->code = hy_fail(gc->err, code, "%s%s%s", gc->what ? gc->what : "", gc->what ? ": " : "", msg);
+    gc->code =
+        hy_fail(gc->err, code, "%s%s%s", gc->what ? gc->what : "", gc->what ? ": " : "", msg);
     longjmp(gc->jmp, 1);
 }
 
 static void *take(hy_gc *gc, hy_arena *a, size_t max, size_t n, size_t size)
 {
-    if (size && n > max / size) hy_gc_fail(gc, HY_E_LIMIT, "too large: compiling needs more than %zu MiB", max >> 20);
-    if (hy_arena_bytes(a) > max) hy_gc_fail(gc, HY_E_LIMIT, "too large: compiling needs more than %zu MiB", max >> 20);
+    if (size && n > max / size)
+        hy_gc_fail(gc, HY_E_LIMIT, "too large: compiling needs more than %zu MiB", max >> 20);
+    if (hy_arena_bytes(a) > max)
+        hy_gc_fail(gc, HY_E_LIMIT, "too large: compiling needs more than %zu MiB", max >> 20);
     void *p = hy_arena_alloc(a, n * size, 16);
     if (!p) hy_gc_fail(gc, HY_E_MEMORY, "out of memory");
     return p;
@@ -41,14 +44,12 @@ void hy_gc_spend(hy_gc *gc, uint64_t units)
 
 void hy_gc_enter(hy_gc *gc)
 {
-    if (++gc->depth > HY_GC_DEPTH) hy_gc_fail(gc, HY_E_LIMIT, "nested deeper than %d levels", HY_GC_DEPTH);
+    if (++gc->depth > HY_GC_DEPTH)
+        hy_gc_fail(gc, HY_E_LIMIT, "nested deeper than %d levels", HY_GC_DEPTH);
     hy_gc_spend(gc, 50);
 }
 
-void hy_gc_leave(hy_gc *gc)
-{
-    gc->depth--;
-}
+void hy_gc_leave(hy_gc *gc) { gc->depth--; }
 
 void *hy_gc_grow(hy_gc *gc, void *p, size_t n, size_t *cap, size_t size)
 {

@@ -1,16 +1,17 @@
 /* Which tokens may come next: a walk down the trie with the threads of the state.
  *
- * Most tokens need no walk. Where an automaton stays in its state over whole kinds of characters (the inside
- * of a string, free text), all tokens made of those alone are set at once from the sets of the vocabulary,
- * and the walk passes over every node below which only such tokens lie. Masks of recent states are kept. */
+ * Most tokens need no walk. Where an automaton stays in its state over whole kinds of characters
+ * (the inside of a string, free text), all tokens made of those alone are set at once from the sets
+ * of the vocabulary, and the walk passes over every node below which only such tokens lie. Masks of
+ * recent states are kept. */
 #include "gram/run.h"
 
 typedef struct walker {
     hy_gram_run *r;
     const hy_gram_vocab *v;
     uint32_t *bits;
-    uint32_t passed;           /* kinds: tokens of these alone are already dealt with; 0: none */
-    uint32_t top;              /* of r->walk */
+    uint32_t passed; /* kinds: tokens of these alone are already dealt with; 0: none */
+    uint32_t top;    /* of r->walk */
 } walker;
 
 static void walk_set(walker *w, uint32_t node, const hy_thread *t, uint32_t n);
@@ -18,14 +19,15 @@ static void walk_set(walker *w, uint32_t node, const hy_thread *t, uint32_t n);
 static void allow(walker *w, uint32_t node)
 {
     const hy_gram_vocab *v = w->v;
-    for (uint32_t k = v->tok[node]; k < v->tok[node + 1]; k++) w->bits[v->token[k] / 32] |= 1u << v->token[k] % 32;
+    for (uint32_t k = v->tok[node]; k < v->tok[node + 1]; k++)
+        w->bits[v->token[k] / 32] |= 1u << v->token[k] % 32;
 }
 
 /* The threads after byte b go on top of the walk's stack. */
 static hy_set room(walker *w)
 {
     uint32_t left = HY_RUN_WALK - w->top;
-    return (hy_set){ .t = w->r->walk + w->top, .cap = HY_MIN(left, (uint32_t)HY_RUN_THREADS) };
+    return (hy_set){.t = w->r->walk + w->top, .cap = HY_MIN(left, (uint32_t)HY_RUN_THREADS)};
 }
 
 static void below(walker *w, uint32_t node, const hy_set *s)
@@ -50,7 +52,8 @@ static void walk_term(walker *w, uint32_t node, hy_thread t)
     for (uint32_t c = v->child[node]; c < v->child[node + 1]; c++) {
         uint8_t b = v->byte[c];
         if (!(v->kinds[c] & ~w->passed)) continue;
-        if (f && f->bytes[b >> 6] >> (b & 63) & 1) { /* the text of the automaton may have ended here */
+        if (f &&
+            f->bytes[b >> 6] >> (b & 63) & 1) { /* the text of the automaton may have ended here */
             hy_set s = room(w);
             hy_run_step(w->r, &t, 1, b, &s);
             if (s.n || s.may_end) below(w, c, &s);
@@ -58,7 +61,8 @@ static void walk_term(walker *w, uint32_t node, hy_thread t)
         }
         hy_thread to = t;
         hy_term_step step = HY_TS_IN;
-        if (plain && b < 128 && !(m->json && (b < 0x20 || b == '"' || b == '\\'))) { /* most bytes of most texts */
+        if (plain && b < 128 &&
+            !(m->json && (b < 0x20 || b == '"' || b == '\\'))) { /* most bytes of most texts */
             to.q = row[m->dfa->ascii[b]];
             if (to.q == HY_NONE) continue;
         } else {
@@ -91,11 +95,13 @@ static void walk_set(walker *w, uint32_t node, const hy_thread *t, uint32_t n)
     }
 }
 
-/* ---- many tokens at once ------------------------------------------------------------------------- */
+/* ---- many tokens at once --------------------------------------------------------------------- */
 
-enum { CLOSED_MAX = 40 };      /* states */
+enum { CLOSED_MAX = 40 }; /* states */
 
-typedef struct closed { uint32_t q[CLOSED_MAX], n, kinds; } closed;
+typedef struct closed {
+    uint32_t q[CLOSED_MAX], n, kinds;
+} closed;
 
 static bool go(closed *k, uint32_t q)
 {
@@ -106,8 +112,8 @@ static bool go(closed *k, uint32_t q)
     return true;
 }
 
-/* Takes from k->kinds those with a character that leads nowhere from q; adds the states that the others lead
- * to. False: too many states. */
+/* Takes from k->kinds those with a character that leads nowhere from q; adds the states that the
+ * others lead to. False: too many states. */
 static bool close_state(closed *k, const hy_term *m, uint32_t q)
 {
     const hy_dfa *d = m->dfa;
@@ -123,11 +129,11 @@ static bool close_state(closed *k, const hy_term *m, uint32_t q)
     return true;
 }
 
-/* Kinds of characters of which every text may follow state q: the states it leads through lie in a small set
- * that these kinds never leave. */
+/* Kinds of characters of which every text may follow state q: the states it leads through lie in a
+ * small set that these kinds never leave. */
 static closed closed_kinds(const hy_term *m, uint32_t q)
 {
-    closed k = { .q = { q }, .n = 1, .kinds = ~(1u << HY_CAT_BROKEN) };
+    closed k = {.q = {q}, .n = 1, .kinds = ~(1u << HY_CAT_BROKEN)};
     if (m->json)
         for (uint32_t c = 0; c < 128; c++)
             if (c < 0x20 || c == '"' || c == '\\') k.kinds &= ~(1u << hy_cat_of((uint8_t)c));
@@ -152,7 +158,8 @@ static uint32_t loop_kinds(const hy_term *m, uint32_t q)
     const uint32_t *next = d->next + (size_t)q * d->n_class;
     uint32_t kinds = ~(1u << HY_CAT_BROKEN);
     for (uint32_t c = 0; c < 128; c++)
-        if (next[d->ascii[c]] != q || (m->json && (c < 0x20 || c == '"' || c == '\\'))) kinds &= ~(1u << hy_cat_of((uint8_t)c));
+        if (next[d->ascii[c]] != q || (m->json && (c < 0x20 || c == '"' || c == '\\')))
+            kinds &= ~(1u << hy_cat_of((uint8_t)c));
     for (uint32_t i = hy_dfa_range(d, 128); i < d->n_range; i++)
         if (next[d->cls[i]] != q && d->from[i] != 0xD800) {
             kinds &= ~(1u << HY_CAT_WIDE);
@@ -165,21 +172,23 @@ static uint32_t loop_kinds(const hy_term *m, uint32_t q)
 static void set_kinds(walker *w, uint32_t kinds, uint32_t most)
 {
     const hy_gram_vocab *v = w->v;
-    const uint32_t *not[HY_N_CAT + 1];
+    const uint32_t * not [HY_N_CAT + 1];
     uint32_t n = 0, block[1024];
     for (uint32_t c = 0; c < HY_N_CAT; c++)
-        if (!(kinds >> c & 1)) not[n++] = v->with + (size_t)c * v->n_words;
-    if (most < v->max_runes) not[n++] = v->longer + (size_t)HY_MIN(most, HY_LONG - 1u) * v->n_words;
+        if (!(kinds >> c & 1)) not [n++] = v->with + (size_t)c * v->n_words;
+    if (most < v->max_runes)
+        not [n++] = v->longer + (size_t)HY_MIN(most, HY_LONG - 1u) * v->n_words;
     for (uint32_t at = 0; at < v->n_words; at += HY_COUNT(block)) {
         uint32_t k = HY_MIN(v->n_words - at, (uint32_t)HY_COUNT(block));
         memset(block, 0, k * sizeof *block);
         for (uint32_t j = 0; j < n; j++)
-            for (uint32_t i = 0; i < k; i++) block[i] |= not[j][at + i];
+            for (uint32_t i = 0; i < k; i++) block[i] |= not [j][at + i];
         for (uint32_t i = 0; i < k; i++) w->bits[at + i] |= v->known[at + i] & ~block[i];
     }
     if (most >= v->max_runes) return;
     for (uint32_t i = 0; i < v->n_long && v->long_runes[i] <= most; i++)
-        if (!(v->long_kinds[i] & ~kinds)) w->bits[v->long_token[i] / 32] |= 1u << v->long_token[i] % 32;
+        if (!(v->long_kinds[i] & ~kinds))
+            w->bits[v->long_token[i] / 32] |= 1u << v->long_token[i] % 32;
 }
 
 static void bulk(walker *w, const hy_term *m, const hy_thread *t)
@@ -210,7 +219,7 @@ static void one_thread(walker *w, const hy_thread *t)
     w->passed = before;
 }
 
-/* ---- masks kept ---------------------------------------------------------------------------------- */
+/* ---- masks kept ------------------------------------------------------------------------------ */
 
 /* Counts far from their bounds are alike: no token reaches a bound from there. */
 static hy_thread likeness(const hy_gram_run *r, hy_thread t)
@@ -220,8 +229,10 @@ static hy_thread likeness(const hy_gram_run *r, hy_thread t)
     const hy_term *m = &r->net->term[x->a];
     uint32_t far = r->v->max_runes + 4;
     bool below_max = m->max == HY_NONE || m->max - t.count >= far + m->dfa->n_state;
-    if (below_max && t.count >= m->min) t.count = HY_NONE;
-    else if (below_max && m->min - t.count > far && m->dfa->n_state == 1) t.count = HY_NONE - 1;
+    if (below_max && t.count >= m->min)
+        t.count = HY_NONE;
+    else if (below_max && m->min - t.count > far && m->dfa->n_state == 1)
+        t.count = HY_NONE - 1;
     return t;
 }
 
@@ -229,7 +240,8 @@ static hy_kept_mask *kept(hy_gram_run *r, const hy_thread *key, uint32_t n)
 {
     for (uint32_t i = 0; i < HY_RUN_MASKS; i++) {
         hy_kept_mask *k = &r->mask[i];
-        if (k->n == n && k->may_end == r->may_end && memcmp(k->key, key, n * sizeof *key) == 0) return k;
+        if (k->n == n && k->may_end == r->may_end && memcmp(k->key, key, n * sizeof *key) == 0)
+            return k;
     }
     return NULL;
 }
@@ -265,10 +277,11 @@ void hy_gram_mask(hy_gram_run *r, uint32_t *bits)
         return;
     }
     memset(bits, 0, v->n_words * sizeof *bits);
-    walker w = { .r = r, .v = v, .bits = bits };
+    walker w = {.r = r, .v = v, .bits = bits};
     for (uint32_t i = 0; i < n; i++) one_thread(&w, &r->cur.t[i]);
     if (r->may_end)
         for (uint32_t i = 0; i < v->n_end; i++)
-            if (v->end[i] >= 0 && (uint32_t)v->end[i] < v->n_vocab) bits[v->end[i] / 32] |= 1u << v->end[i] % 32;
+            if (v->end[i] >= 0 && (uint32_t)v->end[i] < v->n_vocab)
+                bits[v->end[i] / 32] |= 1u << v->end[i] % 32;
     if (keeps) keep(r, key, n, bits);
 }

@@ -1,5 +1,6 @@
-/* The network: rules as graphs of literals, automata, calls and counted loops; built from the end to the
- * front. Checked as a whole at the end: what can finish, and that no rule begins with itself. */
+/* The network: rules as graphs of literals, automata, calls and counted loops; built from the end
+ * to the front. Checked as a whole at the end: what can finish, and that no rule begins with
+ * itself. */
 #include "gram/gram_impl.h"
 
 enum { N_NODE_MAX = 2000000 };
@@ -7,7 +8,8 @@ enum { N_NODE_MAX = 2000000 };
 static uint32_t node(hy_gc *gc, hy_node n)
 {
     hy_net *t = gc->net;
-    if (t->n_node >= N_NODE_MAX) hy_gc_fail(gc, HY_E_LIMIT, "too large: more than %d nodes", N_NODE_MAX);
+    if (t->n_node >= N_NODE_MAX)
+        hy_gc_fail(gc, HY_E_LIMIT, "too large: more than %d nodes", N_NODE_MAX);
     hy_gc_spend(gc, 20);
     t->node = hy_gc_grow(gc, t->node, t->n_node, &t->cap_node, sizeof *t->node);
     t->node[t->n_node] = n;
@@ -19,10 +21,13 @@ uint32_t hy_net_lit(hy_gc *gc, const char *s, size_t n, uint32_t next)
     hy_net *t = gc->net;
     if (!n) return next;
     hy_gc_spend(gc, n);
-    while (t->n_bytes + n > t->cap_bytes) t->bytes = hy_gc_grow(gc, t->bytes, t->cap_bytes, &t->cap_bytes, 1);
+    while (t->n_bytes + n > t->cap_bytes)
+        t->bytes = hy_gc_grow(gc, t->bytes, t->cap_bytes, &t->cap_bytes, 1);
     memcpy(t->bytes + t->n_bytes, s, n);
     t->n_bytes += n;
-    return node(gc, (hy_node){ .kind = N_LIT, .a = (uint32_t)(t->n_bytes - n), .b = (uint32_t)n, .next = next });
+    return node(
+        gc,
+        (hy_node){.kind = N_LIT, .a = (uint32_t)(t->n_bytes - n), .b = (uint32_t)n, .next = next});
 }
 
 /* The automaton less the empty text, so that an automaton in the network always reads something. */
@@ -35,20 +40,21 @@ static hy_dfa *not_empty(hy_gc *gc, hy_dfa *d)
 uint32_t hy_net_term(hy_gc *gc, hy_dfa *d, bool json, uint32_t min, uint32_t max, uint32_t next)
 {
     hy_net *t = gc->net;
-    if (!d->n_state || min > max || max < d->len_min[0] || min > d->len_max[0]) return hy_net_fail(gc);
+    if (!d->n_state || min > max || max < d->len_min[0] || min > d->len_max[0])
+        return hy_net_fail(gc);
     bool empty = !json && min == 0 && d->accept[0];
     if (empty) {
         d = not_empty(gc, d);
         if (!d->n_state || max == 0) return next;
         if (max != HY_NONE) min = 1;
     }
-    hy_term x = { .dfa = hy_dfa_keep(gc, d), .json = json, .min = min, .max = max };
+    hy_term x = {.dfa = hy_dfa_keep(gc, d), .json = json, .min = min, .max = max};
     x.counted = max != HY_NONE || min > d->len_min[0];
     if (!x.counted) x.min = 0;
     t->term = hy_gc_grow(gc, t->term, t->n_term, &t->cap_term, sizeof *t->term);
     t->term[t->n_term++] = x;
-    uint32_t self = node(gc, (hy_node){ .kind = N_TERM, .a = (uint32_t)t->n_term - 1, .next = next });
-    uint32_t both[2] = { self, next };
+    uint32_t self = node(gc, (hy_node){.kind = N_TERM, .a = (uint32_t)t->n_term - 1, .next = next});
+    uint32_t both[2] = {self, next};
     return empty ? hy_net_split(gc, both, 2) : self;
 }
 
@@ -62,23 +68,17 @@ uint32_t hy_net_split(hy_gc *gc, const uint32_t *to, size_t n)
         t->edge = hy_gc_grow(gc, t->edge, t->n_edge, &t->cap_edge, sizeof *t->edge);
         t->edge[t->n_edge++] = to[i];
     }
-    return node(gc, (hy_node){ .kind = N_SPLIT, .a = first, .b = (uint32_t)n });
+    return node(gc, (hy_node){.kind = N_SPLIT, .a = first, .b = (uint32_t)n});
 }
 
 uint32_t hy_net_call(hy_gc *gc, uint32_t rule, uint32_t next)
 {
-    return node(gc, (hy_node){ .kind = N_CALL, .a = rule, .next = next });
+    return node(gc, (hy_node){.kind = N_CALL, .a = rule, .next = next});
 }
 
-uint32_t hy_net_ret(hy_gc *gc)
-{
-    return node(gc, (hy_node){ .kind = N_RET });
-}
+uint32_t hy_net_ret(hy_gc *gc) { return node(gc, (hy_node){.kind = N_RET}); }
 
-uint32_t hy_net_fail(hy_gc *gc)
-{
-    return node(gc, (hy_node){ .kind = N_FAIL });
-}
+uint32_t hy_net_fail(hy_gc *gc) { return node(gc, (hy_node){.kind = N_FAIL}); }
 
 uint32_t hy_net_rule(hy_gc *gc, const char *name)
 {
@@ -92,17 +92,16 @@ uint32_t hy_net_rule(hy_gc *gc, const char *name)
 
 uint32_t hy_net_rep(hy_gc *gc, uint32_t min, uint32_t max, uint32_t next, uint32_t *end)
 {
-    uint32_t rep = node(gc, (hy_node){ .kind = N_REP, .a = HY_NONE, .min = min, .max = max, .next = next });
-    *end = node(gc, (hy_node){ .kind = N_REPEND, .a = rep });
+    uint32_t rep =
+        node(gc, (hy_node){.kind = N_REP, .a = HY_NONE, .min = min, .max = max, .next = next});
+    *end = node(gc, (hy_node){.kind = N_REPEND, .a = rep});
     return rep;
 }
 
-void hy_net_rep_body(hy_gc *gc, uint32_t rep, uint32_t body)
-{
-    gc->net->node[rep].a = body;
-}
+void hy_net_rep_body(hy_gc *gc, uint32_t rep, uint32_t body) { gc->net->node[rep].a = body; }
 
-/* ---- checks ------------------------------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------------------------------
+ */
 
 static bool any_edge(const hy_net *t, const hy_node *n, const uint8_t *bit)
 {
@@ -124,13 +123,24 @@ static void reach(hy_gc *gc, uint8_t *bit, bool empty)
             if (bit[i]) continue;
             switch (n->kind) {
             case N_LIT:
-            case N_TERM: b = !empty && bit[n->next]; break;
-            case N_SPLIT: b = any_edge(t, n, bit); break;
-            case N_CALL: b = bit[n->next] && bit[t->rule[n->a]]; break;
-            case N_REP: b = bit[n->next] && (n->min == 0 || bit[n->a]); break;
+            case N_TERM:
+                b = !empty && bit[n->next];
+                break;
+            case N_SPLIT:
+                b = any_edge(t, n, bit);
+                break;
+            case N_CALL:
+                b = bit[n->next] && bit[t->rule[n->a]];
+                break;
+            case N_REP:
+                b = bit[n->next] && (n->min == 0 || bit[n->a]);
+                break;
             case N_RET:
-            case N_REPEND: b = true; break;
-            default: break;
+            case N_REPEND:
+                b = true;
+                break;
+            default:
+                break;
             }
             if (b) bit[i] = changed = true;
         }
@@ -139,10 +149,10 @@ static void reach(hy_gc *gc, uint8_t *bit, bool empty)
 
 typedef struct walk {
     hy_gc *gc;
-    const uint8_t *empty;      /* [n_node] */
-    uint32_t *seen;            /* [n_node] rule + 1 in whose walk */
-    uint8_t *state;            /* [n_rule] 1: being walked, 2: done */
-    uint32_t *stack, *rules;   /* nodes; rules being walked */
+    const uint8_t *empty;    /* [n_node] */
+    uint32_t *seen;          /* [n_node] rule + 1 in whose walk */
+    uint8_t *state;          /* [n_rule] 1: being walked, 2: done */
+    uint32_t *stack, *rules; /* nodes; rules being walked */
     size_t n_rules;
 } walk;
 
@@ -173,18 +183,22 @@ static size_t begins(walk *w, uint32_t rule, uint32_t *out)
         case N_REPEND:
             w->stack[n++] = t->node[x->a].next;
             break;
-        default: break;
+        default:
+            break;
         }
     }
     return n_out;
 }
 
-/* Depth first over the rules, without recursion: a rule met while it is being walked begins with itself. */
+/* Depth first over the rules, without recursion: a rule met while it is being walked begins with
+ * itself. */
 static void no_left_recursion(walk *w)
 {
     hy_gc *gc = w->gc;
     const hy_net *t = gc->net;
-    typedef struct frame { uint32_t rule, n, i, *to; } frame;
+    typedef struct frame {
+        uint32_t rule, n, i, *to;
+    } frame;
     frame *f = HY_TMP(gc, frame, t->n_rule + 1);
     uint32_t *out = HY_TMP(gc, uint32_t, t->n_node + t->n_edge + 1);
     for (uint32_t r = 0; r < t->n_rule; r++) {
@@ -194,7 +208,7 @@ static void no_left_recursion(walk *w)
         do {
             if (enter != HY_NONE) {
                 w->state[enter] = 1;
-                f[d] = (frame){ enter, (uint32_t)begins(w, enter, out), 0, NULL };
+                f[d] = (frame){enter, (uint32_t)begins(w, enter, out), 0, NULL};
                 f[d].to = HY_TMP(gc, uint32_t, f[d].n + 1);
                 memcpy(f[d].to, out, f[d].n * sizeof *out);
                 d++;
@@ -231,12 +245,14 @@ void hy_net_finish(hy_gc *gc, const char *what)
     reach(gc, empty, true);
     for (size_t i = 0; i < t->n_node; i++) /* turns that read nothing need not be counted */
         if (t->node[i].kind == N_REP && empty[t->node[i].a]) t->node[i].min = 0;
-    walk w = { .gc = gc, .empty = empty };
+    walk w = {.gc = gc, .empty = empty};
     w.seen = HY_TMP(gc, uint32_t, t->n_node);
     w.state = HY_TMP(gc, uint8_t, t->n_rule);
     w.stack = HY_TMP(gc, uint32_t, 2 * t->n_node + t->n_edge + 2);
     no_left_recursion(&w);
-    if (!live[t->rule[0]]) hy_gc_fail(gc, HY_E_ARG, "%s allows no text at all: it contradicts itself or never ends", what);
+    if (!live[t->rule[0]])
+        hy_gc_fail(gc, HY_E_ARG, "%s allows no text at all: it contradicts itself or never ends",
+                   what);
     t->node = to_keep(gc, t->node, t->n_node, sizeof *t->node);
     t->term = to_keep(gc, t->term, t->n_term, sizeof *t->term);
     for (size_t i = 0; i < t->n_term; i++) hy_term_first(&t->term[i]);

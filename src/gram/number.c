@@ -1,13 +1,14 @@
-/* JSON numbers within bounds, as automata over their text. A state is what must be known of the digits read
- * so far; states are found by trying every character from the start, then trimmed and merged. With bounds
- * or multipleOf the exponent form is left out: 1e2 can be written 100. */
+/* JSON numbers within bounds, as automata over their text. A state is what must be known of the
+ * digits read so far; states are found by trying every character from the start, then trimmed and
+ * merged. With bounds (but zero) or multipleOf the exponent form is left out: 1e2 can be written
+ * 100. */
 #include "gram/gram_impl.h"
 
 enum { MUL_MAX = 100000, STATE_MAX = 400000 };
 
 bool hy_decimal_parse(hy_decimal *d, const char *s)
 {
-    *d = (hy_decimal){ 0 };
+    *d = (hy_decimal){0};
     int32_t point = 0;
     bool seen_point = false;
     if (*s == '-') {
@@ -34,7 +35,8 @@ bool hy_decimal_parse(hy_decimal *d, const char *s)
     int64_t e = 0;
     if (*s == 'e' || *s == 'E') {
         bool minus = s[1] == '-';
-        for (s += s[1] == '-' || s[1] == '+' ? 2 : 1; *s >= '0' && *s <= '9'; s++) e = HY_MIN(e * 10 + *s - '0', 100000);
+        for (s += s[1] == '-' || s[1] == '+' ? 2 : 1; *s >= '0' && *s <= '9'; s++)
+            e = HY_MIN(e * 10 + *s - '0', 100000);
         if (minus) e = -e;
     }
     while (d->n && d->digit[d->n - 1] == 0) d->n--;
@@ -64,13 +66,14 @@ enum { P_START, P_MINUS, P_ZERO, P_INT, P_POINT, P_FRAC };
 enum { LESS, EQUAL, MORE };
 
 typedef struct state {
-    uint8_t phase, neg, k, j;  /* k, j: digits of the whole part and behind the point, as far as they matter */
-    uint8_t lo, hi;            /* the digits against those of the bound */
-    uint8_t nonzero, frac;     /* any digit; a digit behind the point */
+    uint8_t phase, neg, k,
+        j;          /* k, j: digits of the whole part and behind the point, as far as they matter */
+    uint8_t lo, hi; /* the digits against those of the bound */
+    uint8_t nonzero, frac; /* any digit; a digit behind the point */
     uint32_t mod;
 } state;
 
-typedef struct bound {         /* magnitude: digits of the whole part, then those behind the point */
+typedef struct bound { /* magnitude: digits of the whole part, then those behind the point */
     uint32_t n_int, n_frac;
     uint8_t digit[120];
 } bound;
@@ -80,7 +83,7 @@ typedef struct sim {
     const hy_number *n;
     bound lo, hi;
     uint32_t k_max, j_max;
-    uint32_t mul, mul_frac;    /* mul = n->mul * 10^mul_frac; 0: none */
+    uint32_t mul, mul_frac; /* mul = n->mul * 10^mul_frac; 0: none */
     state *st;
     uint32_t *slot, n_slot;
     size_t n_st, cap_st;
@@ -88,7 +91,8 @@ typedef struct sim {
 
 static void set_bound(sim *s, bound *b, const hy_decimal *d)
 {
-    if (d->exp > 60 || d->exp < -20) hy_gc_fail(s->gc, HY_E_LIMIT, "a bound of this size (10^%d)", d->exp);
+    if (d->exp > 60 || d->exp < -20)
+        hy_gc_fail(s->gc, HY_E_LIMIT, "a bound of this size (10^%d)", d->exp);
     int32_t whole = HY_MAX(d->exp, 1);
     b->n_int = (uint32_t)whole;
     int32_t frac = (int32_t)d->n - d->exp;
@@ -128,16 +132,19 @@ static bool accepts(const sim *m, const state *s)
     if (n->has_lo) {
         uint8_t c = final_cmp(&m->lo, s->lo, s);
         if (n->lo.neg ? s->neg && (c == MORE || (c == EQUAL && n->open_lo))
-                      : s->neg || c == LESS || (c == EQUAL && n->open_lo)) return false;
+                      : s->neg || c == LESS || (c == EQUAL && n->open_lo))
+            return false;
     }
     if (n->has_hi) {
         uint8_t c = final_cmp(&m->hi, s->hi, s);
         if (n->hi.neg ? !s->neg || c == LESS || (c == EQUAL && n->open_hi)
-                      : !s->neg && (c == MORE || (c == EQUAL && n->open_hi))) return false;
+                      : !s->neg && (c == MORE || (c == EQUAL && n->open_hi)))
+            return false;
     }
     if (m->mul) {
         uint64_t mod = s->mod;
-        for (uint32_t j = s->phase == P_FRAC ? s->j : 0; j < m->mul_frac; j++) mod = mod * 10 % m->mul;
+        for (uint32_t j = s->phase == P_FRAC ? s->j : 0; j < m->mul_frac; j++)
+            mod = mod * 10 % m->mul;
         if (mod) return false;
     }
     return true;
@@ -152,7 +159,8 @@ static bool step(const sim *m, const state *from, uint32_t symbol, state *to)
         s.phase = P_MINUS;
         s.neg = 1;
     } else if (symbol == 11) {
-        if ((s.phase != P_ZERO && s.phase != P_INT) || (!m->n->fraction && !m->n->integer)) return false;
+        if ((s.phase != P_ZERO && s.phase != P_INT) || (!m->n->fraction && !m->n->integer))
+            return false;
         if (!m->n->fraction) return false;
         s.lo = end_int(&m->lo, s.lo, s.k);
         s.hi = end_int(&m->hi, s.hi, s.k);
@@ -169,8 +177,10 @@ static bool step(const sim *m, const state *from, uint32_t symbol, state *to)
         s.phase = P_FRAC;
         s.lo = compare(s.lo, symbol, s.j < m->lo.n_frac ? m->lo.digit[m->lo.n_int + s.j] : 0);
         s.hi = compare(s.hi, symbol, s.j < m->hi.n_frac ? m->hi.digit[m->hi.n_int + s.j] : 0);
-        if (m->mul && s.j < m->mul_frac) s.mod = (uint32_t)(((uint64_t)s.mod * 10 + symbol) % m->mul);
-        else if (m->mul && symbol) return false;
+        if (m->mul && s.j < m->mul_frac)
+            s.mod = (uint32_t)(((uint64_t)s.mod * 10 + symbol) % m->mul);
+        else if (m->mul && symbol)
+            return false;
         s.j = (uint8_t)HY_MIN(s.j + 1u, m->j_max);
         s.nonzero |= symbol != 0;
         s.frac |= symbol != 0;
@@ -196,7 +206,8 @@ static uint32_t find(sim *m, const state *s)
     uint32_t h = (uint32_t)hy_hash64(s, sizeof *s, 1) & (m->n_slot - 1);
     for (; m->slot[h]; h = (h + 1) & (m->n_slot - 1))
         if (memcmp(&m->st[m->slot[h] - 1], s, sizeof *s) == 0) return m->slot[h] - 1;
-    if (m->n_st >= STATE_MAX) hy_gc_fail(m->gc, HY_E_LIMIT, "bounds of a number need too many states");
+    if (m->n_st >= STATE_MAX)
+        hy_gc_fail(m->gc, HY_E_LIMIT, "bounds of a number need too many states");
     m->st = hy_gc_grow(m->gc, m->st, m->n_st, &m->cap_st, sizeof *m->st);
     m->st[m->n_st] = *s;
     m->slot[h] = (uint32_t)++m->n_st;
@@ -212,16 +223,19 @@ static void set_multiple(sim *m)
         v = v * 10 + (i < (int32_t)d->n ? d->digit[i] : 0);
         if (v > MUL_MAX) break;
     }
-    if (v > MUL_MAX || frac > 20) hy_gc_fail(m->gc, HY_E_UNSUPPORTED, "multipleOf with so many digits");
+    if (v > MUL_MAX || frac > 20)
+        hy_gc_fail(m->gc, HY_E_UNSUPPORTED, "multipleOf with so many digits");
     m->mul = (uint32_t)v;
     m->mul_frac = (uint32_t)frac;
 }
 
 static void alphabet(hy_gc *gc, hy_dfa *d) /* classes 0..9, minus, point, others */
 {
-    static const struct { uint32_t from; uint16_t cls; } r[] = {
-        { 0, 12 }, { '-', 10 }, { '.', 11 }, { '/', 12 }, { '0', 0 }, { '1', 1 }, { '2', 2 }, { '3', 3 }, { '4', 4 },
-        { '5', 5 }, { '6', 6 }, { '7', 7 }, { '8', 8 }, { '9', 9 }, { ':', 12 } };
+    static const struct {
+        uint32_t from;
+        uint16_t cls;
+    } r[] = {{0, 12},  {'-', 10}, {'.', 11}, {'/', 12}, {'0', 0}, {'1', 1}, {'2', 2}, {'3', 3},
+             {'4', 4}, {'5', 5},  {'6', 6},  {'7', 7},  {'8', 8}, {'9', 9}, {':', 12}};
     d->n_class = 13;
     d->n_range = HY_COUNT(r);
     d->from = HY_TMP(gc, uint32_t, HY_COUNT(r));
@@ -232,26 +246,42 @@ static void alphabet(hy_gc *gc, hy_dfa *d) /* classes 0..9, minus, point, others
     }
 }
 
+/* Kinds of numbers for which the digits' values do not matter: any, whole, on one side of zero;
+ * these may be written with an exponent. NULL: another kind. */
+static const char *simple_form(const hy_number *n)
+{
+#define EXPONENT "([eE][+-]?[0-9]+)?"
+#define UNSIGNED "(0|[1-9][0-9]*)(\\.[0-9]+)?" EXPONENT
+    if (n->has_mul || !n->integer) return NULL;
+    if (!n->has_lo && !n->has_hi) return n->fraction ? "-?" UNSIGNED : "-?(0|[1-9][0-9]*)";
+    if (!n->fraction || (n->has_lo && n->has_hi)) return NULL;
+    const hy_decimal *d = n->has_lo ? &n->lo : &n->hi;
+    if (d->n) return NULL;
+    if (n->has_lo) return n->open_lo ? "(?=[0-9.]*[1-9])" UNSIGNED : UNSIGNED;
+    return n->open_hi ? "(?=-[0-9.]*[1-9])-" UNSIGNED : "-" UNSIGNED "|0(\\.0+)?" EXPONENT;
+#undef UNSIGNED
+#undef EXPONENT
+}
+
 hy_dfa *hy_number_dfa(hy_gc *gc, const hy_number *n)
 {
-    if (n->integer && n->fraction && !n->has_lo && !n->has_hi && !n->has_mul) {
-        static const char any[] = "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?";
-        return hy_regex_dfa(gc, NULL, any, sizeof any - 1, HY_RE_FULL);
-    }
-    sim m = { .gc = gc, .n = n };
+    const char *form = simple_form(n);
+    if (form) return hy_regex_dfa(gc, NULL, form, strlen(form), HY_RE_FULL);
+    sim m = {.gc = gc, .n = n};
     if (n->has_lo) set_bound(&m, &m.lo, &n->lo);
     if (n->has_hi) set_bound(&m, &m.hi, &n->hi);
     if (n->has_mul) set_multiple(&m);
     m.k_max = HY_MAX(m.lo.n_int, m.hi.n_int) + 1;
     m.j_max = HY_MAX(HY_MAX(m.lo.n_frac, m.hi.n_frac), m.mul_frac);
-    state s = { .lo = EQUAL, .hi = EQUAL };
+    state s = {.lo = EQUAL, .hi = EQUAL};
     find(&m, &s);
     hy_dfa *d = HY_TMP(gc, hy_dfa, 1);
     alphabet(gc, d);
     size_t cap = 0, cap_acc = 0;
     for (uint32_t q = 0; q < m.n_st; q++) {
         hy_gc_spend(gc, 600);
-        while ((size_t)(q + 1) * 13 > cap) d->next = hy_gc_grow(gc, d->next, cap, &cap, sizeof *d->next);
+        while ((size_t)(q + 1) * 13 > cap)
+            d->next = hy_gc_grow(gc, d->next, cap, &cap, sizeof *d->next);
         d->accept = hy_gc_grow(gc, d->accept, q, &cap_acc, 1);
         d->accept[q] = accepts(&m, &m.st[q]);
         for (uint32_t c = 0; c < 13; c++) {

@@ -1,7 +1,8 @@
-/* Regular expressions: ECMA 262 as JSON Schema's pattern has them (with the u flag's escapes), or Python's
- * re for a whole text. What is no regular language (references back) or looks at what is around a place
- * (\b, lookbehind) is refused; lookahead stands in a branch of the whole expression, where it is the
- * intersection of two languages. */
+/* Regular expressions: ECMA 262 as JSON Schema's pattern has them (with the u flag's escapes), or
+ * Python's re for a whole text. What is no regular language (references back) or looks at what is
+ * around a place
+ * (\b, lookbehind) is refused; lookahead stands in a branch of the whole expression, where it is
+ * the intersection of two languages. */
 #include "gram/gram_impl.h"
 
 typedef struct parser {
@@ -15,15 +16,9 @@ typedef struct parser {
 
 static hy_ast *alternatives(parser *p);
 
-static bool more(const parser *p)
-{
-    return p->i < p->n;
-}
+static bool more(const parser *p) { return p->i < p->n; }
 
-static char peek(const parser *p, size_t k)
-{
-    return p->i + k < p->n ? p->s[p->i + k] : 0;
-}
+static char peek(const parser *p, size_t k) { return p->i + k < p->n ? p->s[p->i + k] : 0; }
 
 static bool take(parser *p, const char *z)
 {
@@ -40,7 +35,8 @@ _Noreturn static void bad(parser *p, const char *why)
 
 _Noreturn static void cannot(parser *p, const char *what)
 {
-    hy_gc_fail(p->gc, HY_E_UNSUPPORTED, "%s at byte %zu is not supported in an expression", what, p->i);
+    hy_gc_fail(p->gc, HY_E_UNSUPPORTED, "%s at byte %zu is not supported in an expression", what,
+               p->i);
 }
 
 static uint32_t rune(parser *p)
@@ -100,14 +96,16 @@ static const hy_cset *property(parser *p, bool negative) /* behind \p */
     if (!more(p)) bad(p, "} missing after \\p{");
     const char *name = p->s + first;
     size_t n = p->i++ - first;
-    static const char *const key[] = { "gc=", "General_Category=" };
+    static const char *const key[] = {"gc=", "General_Category="};
     for (size_t k = 0; k < HY_COUNT(key); k++)
         if (n > strlen(key[k]) && memcmp(name, key[k], strlen(key[k])) == 0) {
             name += strlen(key[k]);
             n -= strlen(key[k]);
         }
     const hy_cset *s = hy_cset_category(p->gc, name, n);
-    if (!s) hy_gc_fail(p->gc, HY_E_UNSUPPORTED, "\\p{%.*s} is not a known general category", (int)HY_MIN(n, 40), name);
+    if (!s)
+        hy_gc_fail(p->gc, HY_E_UNSUPPORTED, "\\p{%.*s} is not a known general category",
+                   (int)HY_MIN(n, 40), name);
     return negative ? hy_cset_not(p->gc, s) : s;
 }
 
@@ -118,25 +116,45 @@ static uint32_t escape(parser *p, bool in_class, const hy_cset **set)
     if (!more(p)) bad(p, "ends with a backslash");
     char c = p->s[p->i];
     switch (c) {
-    case 'd': case 'D': case 'w': case 'W': case 's': case 'S':
+    case 'd':
+    case 'D':
+    case 'w':
+    case 'W':
+    case 's':
+    case 'S':
         p->i++;
         *set = hy_cset_escape(p->gc, c);
         return 0;
-    case 'p': case 'P':
+    case 'p':
+    case 'P':
         p->i++;
         *set = property(p, c == 'P');
         return 0;
-    case 't': p->i++; return '\t';
-    case 'n': p->i++; return '\n';
-    case 'r': p->i++; return '\r';
-    case 'f': p->i++; return '\f';
-    case 'v': p->i++; return '\v';
+    case 't':
+        p->i++;
+        return '\t';
+    case 'n':
+        p->i++;
+        return '\n';
+    case 'r':
+        p->i++;
+        return '\r';
+    case 'f':
+        p->i++;
+        return '\f';
+    case 'v':
+        p->i++;
+        return '\v';
     case 'a':
         if (p->mode == HY_RE_SEARCH) bad(p, "unknown escape \\a");
         p->i++;
         return 7;
-    case 'x': p->i++; return hex(p, 2);
-    case 'u': p->i++; return unicode_escape(p);
+    case 'x':
+        p->i++;
+        return hex(p, 2);
+    case 'u':
+        p->i++;
+        return unicode_escape(p);
     case 'U':
         if (p->mode == HY_RE_SEARCH) bad(p, "unknown escape \\U");
         p->i++;
@@ -151,13 +169,16 @@ static uint32_t escape(parser *p, bool in_class, const hy_cset **set)
         if (!in_class) cannot(p, "\\b");
         p->i++;
         return 8;
-    case 'B': cannot(p, "\\B");
-    case 'k': cannot(p, "a reference to a group");
+    case 'B':
+        cannot(p, "\\B");
+    case 'k':
+        cannot(p, "a reference to a group");
     case '0':
         if (peek(p, 1) >= '0' && peek(p, 1) <= '9') bad(p, "octal escapes are not supported");
         p->i++;
         return 0;
-    default: break;
+    default:
+        break;
     }
     if (c >= '1' && c <= '9') cannot(p, "a reference to a group");
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) bad(p, "unknown escape");
@@ -191,8 +212,10 @@ static const hy_cset *class(parser *p) /* behind [ */
             p->i = at; /* a class beside it: the hyphen is itself */
             to = NULL;
         }
-        if (set) hy_cset_add_set(p->gc, s, set);
-        else hy_cset_add(p->gc, s, lo, lo);
+        if (set)
+            hy_cset_add_set(p->gc, s, set);
+        else
+            hy_cset_add(p->gc, s, lo, lo);
     }
     p->i++;
     return finish_set(p, s, negative);
@@ -252,22 +275,27 @@ static hy_ast *group(parser *p) /* behind ( */
 static bool braces(parser *p, uint32_t *min, uint32_t *max)
 {
     size_t i = p->i + 1, digits = 0;
-    uint64_t v[2] = { 0, 0 };
-    bool has[2] = { false, false };
+    uint64_t v[2] = {0, 0};
+    bool has[2] = {false, false};
     int k = 0;
     for (; i < p->n && p->s[i] != '}'; i++) {
         char c = p->s[i];
-        if (c == ',' && k == 0) k = 1;
+        if (c == ',' && k == 0)
+            k = 1;
         else if (c >= '0' && c <= '9') {
             has[k] = true;
             v[k] = HY_MIN(v[k] * 10 + (uint64_t)(c - '0'), (uint64_t)HY_NONE);
             if (++digits > 40) return false;
-        } else return false;
+        } else
+            return false;
     }
     if (i == p->n || (!has[0] && !(p->mode == HY_RE_FULL && has[1]))) return false;
-    if (k == 0) v[1] = v[0];
-    else if (!has[1]) v[1] = HY_NONE;
-    if (v[0] > v[1] || v[0] >= HY_NONE) bad(p, "bounds of a repetition are out of order or too large");
+    if (k == 0)
+        v[1] = v[0];
+    else if (!has[1])
+        v[1] = HY_NONE;
+    if (v[0] > v[1] || v[0] >= HY_NONE)
+        bad(p, "bounds of a repetition are out of order or too large");
     *min = (uint32_t)v[0];
     *max = (uint32_t)v[1];
     p->i = i + 1;
@@ -279,11 +307,18 @@ static bool quantifier(parser *p, uint32_t *min, uint32_t *max)
     *min = 0;
     *max = HY_NONE;
     switch (peek(p, 0)) {
-    case '*': break;
-    case '+': *min = 1; break;
-    case '?': *max = 1; break;
-    case '{': return more(p) && braces(p, min, max);
-    default: return false;
+    case '*':
+        break;
+    case '+':
+        *min = 1;
+        break;
+    case '?':
+        *max = 1;
+        break;
+    case '{':
+        return more(p) && braces(p, min, max);
+    default:
+        return false;
     }
     p->i++;
     return true;
@@ -312,7 +347,8 @@ static hy_ast *atom(parser *p)
     if (c == '\\') {
         p->i++;
         if (p->mode == HY_RE_FULL && take(p, "A")) return hy_ast_new(p->gc, A_BOL);
-        if (p->mode == HY_RE_FULL && (take(p, "Z") || take(p, "z"))) return hy_ast_new(p->gc, A_EOL);
+        if (p->mode == HY_RE_FULL && (take(p, "Z") || take(p, "z")))
+            return hy_ast_new(p->gc, A_EOL);
         uint32_t r = escape(p, false, &set);
         return set ? hy_ast_set(p->gc, set) : one(p, r);
     }
@@ -329,7 +365,8 @@ static hy_ast *branch(parser *p)
         hy_ast *x = atom(p);
         if (quantifier(p, &min, &max)) {
             if (x->kind == A_LOOK) cannot(p, "a repeated lookahead");
-            if ((x->kind == A_BOL || x->kind == A_EOL) && p->mode == HY_RE_SEARCH) bad(p, "nothing to repeat");
+            if ((x->kind == A_BOL || x->kind == A_EOL) && p->mode == HY_RE_SEARCH)
+                bad(p, "nothing to repeat");
             x = hy_ast_rep(p->gc, x, min, max);
             if (p->mode == HY_RE_FULL && peek(p, 0) == '+') cannot(p, "a possessive repetition");
             take(p, "?"); /* lazy: the same language */
@@ -356,14 +393,18 @@ static void inline_flags(parser *p) /* (?i) and the like, only in front */
     if (k == 2 || peek(p, k) != ')') return;
     for (size_t i = 2; i < k; i++) {
         char c = peek(p, i);
-        if (c == 'i') p->fold = true;
-        else if (c == 's') p->dot_all = true;
-        else if (c != 'u' && c != 'a') cannot(p, "this flag");
+        if (c == 'i')
+            p->fold = true;
+        else if (c == 's')
+            p->dot_all = true;
+        else if (c != 'u' && c != 'a')
+            cannot(p, "this flag");
     }
     p->i += k + 1;
 }
 
-/* ---- from the expression to the language ------------------------------------------------------- */
+/* ---- from the expression to the language -------------------------------------------------------
+ */
 
 static bool has(const hy_ast *a, hy_akind kind)
 {
@@ -396,7 +437,8 @@ static hy_ast *looked(parser *p, const hy_ast *b, size_t i)
     if (has(rest, A_BOL) || has(look->kid[0], A_BOL)) cannot(p, "^ behind a lookahead");
     hy_dfa *r = hy_dfa_from(p->gc, rest);
     hy_dfa *l = hy_dfa_from(p->gc, tail(p, look->kid[0], HY_RE_SEARCH));
-    hy_ast_add(p->gc, c, hy_ast_dfa(p->gc, look->min ? hy_dfa_and(p->gc, r, l) : hy_dfa_minus(p->gc, r, l)));
+    hy_ast_add(p->gc, c,
+               hy_ast_dfa(p->gc, look->min ? hy_dfa_and(p->gc, r, l) : hy_dfa_minus(p->gc, r, l)));
     return c;
 }
 
@@ -420,7 +462,8 @@ static hy_ast *whole(parser *p, hy_ast *a)
     hy_ast *alt = hy_ast_new(p->gc, A_ALT);
     if (a->kind == A_ALT)
         for (size_t i = 0; i < a->n; i++) hy_ast_add(p->gc, alt, looked(p, a->kid[i], 0));
-    else hy_ast_add(p->gc, alt, looked(p, a, 0));
+    else
+        hy_ast_add(p->gc, alt, looked(p, a, 0));
     hy_ast_add(p->gc, out, alt);
     return out;
 }
@@ -429,7 +472,7 @@ hy_dfa *hy_regex_dfa(hy_gc *gc, const char *what, const char *s, size_t n, hy_re
 {
     const char *outer = gc->what;
     gc->what = what;
-    parser p = { .gc = gc, .s = s, .n = n, .mode = mode };
+    parser p = {.gc = gc, .s = s, .n = n, .mode = mode};
     hy_dfa *d = hy_dfa_from(gc, whole(&p, parse(&p)));
     gc->what = outer;
     return d;
@@ -440,7 +483,7 @@ bool hy_regex_simple(hy_gc *gc, const char *what, const char *s, size_t n, hy_re
 {
     const char *outer = gc->what;
     gc->what = what;
-    parser p = { .gc = gc, .s = s, .n = n, .mode = mode };
+    parser p = {.gc = gc, .s = s, .n = n, .mode = mode};
     hy_ast *a = parse(&p);
     gc->what = outer;
     if (a->kind != A_CAT) return false;

@@ -1,11 +1,12 @@
 /* The state of one sequence: threads, frames, follow sets, going back. */
 #include "gram/run.h"
 
-/* ---- frames -------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static uint32_t frame_hash(uint32_t pc, uint32_t count, uint32_t parent)
 {
-    uint64_t h = ((uint64_t)pc << 32 | parent) * 0x9E3779B97F4A7C15ull ^ count * 0xC2B2AE3D27D4EB4Full;
+    uint64_t h =
+        ((uint64_t)pc << 32 | parent) * 0x9E3779B97F4A7C15ull ^ count * 0xC2B2AE3D27D4EB4Full;
     return (uint32_t)((h ^ h >> 29) * 0xBF58476D1CE4E5B9ull >> 40) & (2 * HY_RUN_FRAMES - 1);
 }
 
@@ -28,7 +29,7 @@ static uint32_t frame_of(hy_gram_run *r, uint32_t pc, uint32_t count, uint32_t p
     } else {
         return HY_NONE;
     }
-    r->frame[f] = (hy_frame){ pc, count, parent, depth, r->frame_slot[h], true };
+    r->frame[f] = (hy_frame){pc, count, parent, depth, r->frame_slot[h], true};
     r->frame_slot[h] = f;
     return f;
 }
@@ -36,7 +37,8 @@ static uint32_t frame_of(hy_gram_run *r, uint32_t pc, uint32_t count, uint32_t p
 static void mark(hy_gram_run *r, const hy_thread *t, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t f = t[i].frame; f && !r->frame[f].used; f = r->frame[f].parent) r->frame[f].used = true;
+        for (uint32_t f = t[i].frame; f && !r->frame[f].used; f = r->frame[f].parent)
+            r->frame[f].used = true;
 }
 
 static void forget(hy_gram_run *r) /* what holds frames that may be swept */
@@ -73,19 +75,26 @@ static void sweep(hy_gram_run *r)
 
 void hy_run_tidy(hy_gram_run *r)
 {
-    if (r->n_frame - r->n_free > HY_RUN_FRAMES * 3 / 4) sweep(r);
-    else if (r->n_follow > HY_RUN_FOLLOWS / 2 || r->n_follow_threads > HY_RUN_FOLLOW / 2) forget(r);
+    if (r->n_frame - r->n_free > HY_RUN_FRAMES * 3 / 4)
+        sweep(r);
+    else if (r->n_follow > HY_RUN_FOLLOWS / 2 || r->n_follow_threads > HY_RUN_FOLLOW / 2)
+        forget(r);
 }
 
-/* ---- follow sets --------------------------------------------------------------------------------- */
+/* ---- follow sets ----------------------------------------------------------------------------- */
 
-typedef struct builder { hy_gram_run *r; hy_follow *f; uint32_t n_todo; } builder;
+typedef struct builder {
+    hy_gram_run *r;
+    hy_follow *f;
+    uint32_t n_todo;
+} builder;
 
 /* First time at this place in this closure? */
 static bool visit(hy_gram_run *r, uint32_t pc, uint32_t frame, uint32_t fresh)
 {
     uint64_t key = (uint64_t)pc << 32 | frame;
-    uint32_t h = (uint32_t)((key ^ (uint64_t)fresh << 20) * 0x9E3779B97F4A7C15ull >> 40) & (HY_RUN_SEEN - 1);
+    uint32_t h =
+        (uint32_t)((key ^ (uint64_t)fresh << 20) * 0x9E3779B97F4A7C15ull >> 40) & (HY_RUN_SEEN - 1);
     for (uint32_t i = 0; i < HY_RUN_SEEN / 2; i++, h = (h + 1) & (HY_RUN_SEEN - 1)) {
         if (r->seen[h].stamp != r->stamp) {
             r->seen[h].stamp = r->stamp;
@@ -126,7 +135,7 @@ static void rest_at(builder *b, uint32_t pc, uint32_t frame)
         r->overflow = true;
         return;
     }
-    r->follow_thread[b->f->first + b->f->n++] = (hy_thread){ .pc = pc, .frame = frame };
+    r->follow_thread[b->f->first + b->f->n++] = (hy_thread){.pc = pc, .frame = frame};
     if (n->kind == N_LIT) {
         uint8_t c = (uint8_t)r->net->bytes[n->a];
         b->f->bytes[c >> 6] |= 1ull << (c & 63);
@@ -154,24 +163,33 @@ static void visit_node(builder *b, uint32_t pc, uint32_t frame, uint32_t fresh)
     const hy_node *n = &net->node[pc];
     switch (n->kind) {
     case N_LIT:
-    case N_TERM: rest_at(b, pc, frame); break;
+    case N_TERM:
+        rest_at(b, pc, frame);
+        break;
     case N_SPLIT:
         for (uint32_t i = n->b; i-- > 0;) push(b, net->edge[n->a + i], frame, fresh);
         break;
     case N_CALL:
-        if (net->node[n->next].kind == N_RET) push(b, net->rule[n->a], frame, fresh); /* nothing to come back to */
-        else push(b, net->rule[n->a], frame_of(r, n->next, 0, frame), fresh + 1);
+        if (net->node[n->next].kind == N_RET)
+            push(b, net->rule[n->a], frame, fresh); /* nothing to come back to */
+        else
+            push(b, net->rule[n->a], frame_of(r, n->next, 0, frame), fresh + 1);
         break;
     case N_REP:
         if (n->min == 0) push(b, n->next, frame, fresh);
         if (net->node[n->a].live) push(b, n->a, frame_of(r, pc, 0, frame), fresh + 1);
         break;
-    case N_REPEND: loop_end(b, n, frame, fresh); break;
-    case N_RET:
-        if (frame == 0) b->f->may_end = true;
-        else push(b, r->frame[frame].pc, r->frame[frame].parent, fresh ? fresh - 1 : 0);
+    case N_REPEND:
+        loop_end(b, n, frame, fresh);
         break;
-    default: break;
+    case N_RET:
+        if (frame == 0)
+            b->f->may_end = true;
+        else
+            push(b, r->frame[frame].pc, r->frame[frame].parent, fresh ? fresh - 1 : 0);
+        break;
+    default:
+        break;
     }
 }
 
@@ -186,13 +204,13 @@ const hy_follow *hy_run_follow(hy_gram_run *r, uint32_t pc, uint32_t frame)
         return NULL;
     }
     hy_follow *f = &r->follow[h];
-    *f = (hy_follow){ .pc = pc, .frame = frame, .first = r->n_follow_threads };
+    *f = (hy_follow){.pc = pc, .frame = frame, .first = r->n_follow_threads};
     r->n_follow++;
     if (++r->stamp == 0) {
         memset(r->seen, 0, HY_RUN_SEEN * sizeof *r->seen);
         r->stamp = 1;
     }
-    builder b = { r, f, 0 };
+    builder b = {r, f, 0};
     push(&b, pc, frame, 0);
     while (b.n_todo) {
         b.n_todo--;
@@ -202,14 +220,16 @@ const hy_follow *hy_run_follow(hy_gram_run *r, uint32_t pc, uint32_t frame)
     return f;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void put(hy_gram_run *r, hy_set *out, const hy_thread *t)
 {
     for (uint32_t i = 0; i < out->n; i++)
         if (memcmp(&out->t[i], t, sizeof *t) == 0) return;
-    if (out->n == out->cap) r->overflow = true;
-    else out->t[out->n++] = *t;
+    if (out->n == out->cap)
+        r->overflow = true;
+    else
+        out->t[out->n++] = *t;
 }
 
 static void put_follow(hy_gram_run *r, hy_set *out, uint32_t pc, uint32_t frame)
@@ -227,14 +247,21 @@ static void consume(hy_gram_run *r, const hy_thread *t, uint8_t b, hy_set *out)
     hy_thread to = *t;
     if (n->kind == N_LIT) {
         if ((uint8_t)r->net->bytes[n->a + t->q] != b) return;
-        if (++to.q < n->b) put(r, out, &to);
-        else put_follow(r, out, n->next, t->frame);
+        if (++to.q < n->b)
+            put(r, out, &to);
+        else
+            put_follow(r, out, n->next, t->frame);
         return;
     }
     switch (hy_term_byte(&r->net->term[n->a], &to, b)) {
-    case HY_TS_IN: put(r, out, &to); break;
-    case HY_TS_OUT: put_follow(r, out, n->next, t->frame); break;
-    default: break;
+    case HY_TS_IN:
+        put(r, out, &to);
+        break;
+    case HY_TS_OUT:
+        put_follow(r, out, n->next, t->frame);
+        break;
+    default:
+        break;
     }
 }
 
@@ -247,7 +274,8 @@ void hy_run_step(hy_gram_run *r, const hy_thread *t, uint32_t n, uint8_t b, hy_s
         if (x->kind == N_TERM && hy_term_may_end(&r->net->term[x->a], &t[i])) {
             const hy_follow *f = hy_run_follow(r, x->next, t[i].frame);
             if (f && f->bytes[b >> 6] >> (b & 63) & 1)
-                for (uint32_t k = 0; k < f->n; k++) consume(r, &r->follow_thread[f->first + k], b, out);
+                for (uint32_t k = 0; k < f->n; k++)
+                    consume(r, &r->follow_thread[f->first + k], b, out);
         }
         consume(r, &t[i], b, out);
     }
@@ -283,7 +311,7 @@ static void settle(hy_gram_run *r)
     for (uint32_t i = 0; r->done && i < r->cur.n; i++) r->done = !can_read(r, &r->cur.t[i]);
 }
 
-/* ---- opening and the public steps ---------------------------------------------------------------- */
+/* ---- opening and the public steps ------------------------------------------------------------ */
 
 static bool take(void *pp, size_t n, size_t size, uint64_t *bytes)
 {
@@ -326,7 +354,8 @@ hy_status hy_gram_run_open(hy_gram_run **out, hy_gram *g, const hy_gram_vocab *v
     }
     r->n_frame = 1; /* 0: the bottom of every stack */
     r->cur.cap = r->next.cap = r->spare.cap = HY_RUN_THREADS;
-    for (uint32_t i = 0; v && i < HY_RUN_MASKS; i++) r->mask[i].bits = r->mask_bits + (size_t)i * v->n_words;
+    for (uint32_t i = 0; v && i < HY_RUN_MASKS; i++)
+        r->mask[i].bits = r->mask_bits + (size_t)i * v->n_words;
     forget(r);
     put_follow(r, &r->cur, r->net->rule[0], 0);
     settle(r);
@@ -337,17 +366,15 @@ hy_status hy_gram_run_open(hy_gram_run **out, hy_gram *g, const hy_gram_vocab *v
 void hy_gram_run_close(hy_gram_run *r)
 {
     if (!r) return;
-    void *p[] = { r->frame, r->frame_slot, r->follow, r->follow_thread, r->seen, r->todo, r->cur.t, r->next.t,
-                  r->spare.t, r->walk, r->held_thread, r->mask_bits };
+    void *p[] = {r->frame,   r->frame_slot, r->follow,      r->follow_thread,
+                 r->seen,    r->todo,       r->cur.t,       r->next.t,
+                 r->spare.t, r->walk,       r->held_thread, r->mask_bits};
     for (size_t i = 0; i < HY_COUNT(p); i++) hy_free(p[i]);
     hy_gram_unref(r->g);
     hy_free(r);
 }
 
-uint64_t hy_gram_run_bytes(const hy_gram_run *r)
-{
-    return r->bytes;
-}
+uint64_t hy_gram_run_bytes(const hy_gram_run *r) { return r->bytes; }
 
 /* The text's bytes from the current state; the result is in r->next. False: they do not fit. */
 static bool advance(hy_gram_run *r, const char *s, size_t n)
@@ -383,7 +410,7 @@ static void hold(hy_gram_run *r)
         r->held_first++;
     }
     memcpy(r->held_thread + at, r->cur.t, n * sizeof *r->cur.t);
-    r->held[r->n_accepted % HY_COUNT(r->held)] = (hy_held){ at, n, r->cur.may_end };
+    r->held[r->n_accepted % HY_COUNT(r->held)] = (hy_held){at, n, r->cur.may_end};
     r->held_at = at + n;
 }
 
@@ -426,20 +453,11 @@ bool hy_gram_accept(hy_gram_run *r, int32_t id)
     return true;
 }
 
-bool hy_gram_may_end(const hy_gram_run *r)
-{
-    return r->may_end;
-}
+bool hy_gram_may_end(const hy_gram_run *r) { return r->may_end; }
 
-bool hy_gram_done(const hy_gram_run *r)
-{
-    return r->ended || r->done;
-}
+bool hy_gram_done(const hy_gram_run *r) { return r->ended || r->done; }
 
-uint64_t hy_gram_mark(const hy_gram_run *r)
-{
-    return r->n_accepted;
-}
+uint64_t hy_gram_mark(const hy_gram_run *r) { return r->n_accepted; }
 
 bool hy_gram_rollback(hy_gram_run *r, uint64_t mark)
 {
@@ -481,7 +499,7 @@ size_t hy_gram_forced(hy_gram_run *r, char *out, size_t cap)
     if (r->ended || r->may_end) return 0;
     const hy_set *s = &r->cur;
     for (bool end = false; n < cap && !end; n++) {
-        uint64_t bytes[4] = { 0 };
+        uint64_t bytes[4] = {0};
         for (uint32_t i = 0; i < s->n; i++) set_bytes(r, &s->t[i], bytes);
         uint32_t b = 0, many = 0;
         for (uint32_t i = 0; i < 4; i++) {
@@ -516,6 +534,8 @@ hy_status hy_gram_match(hy_gram *g, const char *text, size_t n, bool *matches, h
     *matches = ok && may_end;
     bool lost = r->overflow && !*matches;
     hy_gram_run_close(r);
-    if (lost) return hy_fail(err, HY_E_LIMIT, "the grammar is too ambiguous or the text too deep at this place");
+    if (lost)
+        return hy_fail(err, HY_E_LIMIT,
+                       "the grammar is too ambiguous or the text too deep at this place");
     return HY_OK;
 }

@@ -48,7 +48,13 @@ typedef struct hy_follow {     /* frame HY_NONE: none */
 
 typedef struct hy_set { uint32_t n; bool may_end; hy_thread *t; uint32_t cap; } hy_set;
 typedef struct hy_held { uint32_t first, n; bool may_end; } hy_held;
-typedef struct hy_kept_mask { uint64_t used; uint32_t n; bool may_end; hy_thread key[HY_RUN_MASK_KEY]; uint32_t *bits; } hy_kept_mask;
+typedef struct hy_kept_mask {
+    uint64_t used;             /* when */
+    uint32_t n;                /* threads of its state; 0: none */
+    bool may_end;
+    hy_thread key[HY_RUN_MASK_KEY];
+    uint32_t *bits;
+} hy_kept_mask;
 
 struct hy_gram_run {
     hy_gram *g;

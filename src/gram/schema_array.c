@@ -1,5 +1,5 @@
-/* Arrays: items by place (prefixItems, or the older list form of items), then any number of equal ones;
- * contains as a small grid of counts. */
+/* Arrays: items by place (prefixItems, or the older list form of items), then any number of equal
+ * ones; contains as a small grid of counts. */
 #include "gram/schema.h"
 
 enum { GRID_MAX = 20000, PREFIX_MAX = 10000 };
@@ -32,13 +32,15 @@ static void item_at(array *a, size_t i, hy_conds *out)
     bool anywhere = false;
     for (size_t k = 0; k < c->n; k++) {
         if (c->c[k].kind != C_IS) continue;
-        json_t *p = prefix_of(c->c[k].s), *s = i < json_array_size(p) ? json_array_get(p, i) : rest_of(c->c[k].s);
+        json_t *p = prefix_of(c->c[k].s),
+               *s = i < json_array_size(p) ? json_array_get(p, i) : rest_of(c->c[k].s);
         if (s) hy_cond_is(a->sc, out, s);
         anywhere |= s != NULL;
     }
     for (size_t k = 0; !anywhere && k < c->n; k++) {
         json_t *s = c->c[k].kind == C_IS ? json_object_get(c->c[k].s, "unevaluatedItems") : NULL;
-        if (s && !c->c[k].types && c->n > 1) hy_schema_cannot(a->sc, "unevaluatedItems", "inside allOf, anyOf or $ref");
+        if (s && !c->c[k].types && c->n > 1)
+            hy_schema_cannot(a->sc, "unevaluatedItems", "inside allOf, anyOf or $ref");
         if (s) hy_cond_is(a->sc, out, s);
     }
 }
@@ -57,15 +59,18 @@ static uint32_t emit_items(array *a, uint32_t next)
     if (n == 0) {
         if (min == 0) open[n_open++] = hy_net_lit(gc, "]", 1, next);
         if (max > 0)
-            open[n_open++] = emit_item(a->sc, a, hy_emit_more(a->sc, min ? min - 1 : 0, max == HY_NONE ? max : max - 1,
-                                                              emit_item, a, end));
+            open[n_open++] =
+                emit_item(a->sc, a,
+                          hy_emit_more(a->sc, min ? min - 1 : 0, max == HY_NONE ? max : max - 1,
+                                       emit_item, a, end));
         return hy_net_lit(gc, "[", 1, hy_emit_space(a->sc, hy_net_split(gc, open, n_open)));
     }
     /* after item n: more, or the end */
     uint32_t after = max < n ? hy_net_fail(gc)
-                             : hy_emit_more(a->sc, min > n ? min - n : 0, max == HY_NONE ? max : max - n, emit_item, a, end);
+                             : hy_emit_more(a->sc, min > n ? min - n : 0,
+                                            max == HY_NONE ? max : max - n, emit_item, a, end);
     for (uint32_t i = n; i-- > 0;) {
-        hy_conds c = { 0 };
+        hy_conds c = {0};
         size_t k = 0;
         item_at(a, i, &c);
         uint32_t item = hy_schema_call(a->sc, &c, after);
@@ -81,9 +86,12 @@ static uint32_t emit_items(array *a, uint32_t next)
     return hy_net_lit(gc, "[", 1, hy_emit_space(a->sc, hy_net_split(gc, open, n_open)));
 }
 
-/* ---- contains ------------------------------------------------------------------------------------ */
+/* ---- contains -------------------------------------------------------------------------------- */
 
-typedef struct contained { json_t *s; uint32_t min, max; } contained;
+typedef struct contained {
+    json_t *s;
+    uint32_t min, max;
+} contained;
 
 static uint32_t whole(const json_t *n, uint32_t otherwise)
 {
@@ -99,7 +107,8 @@ static bool find_contains(array *a, contained *out)
         if (a->b->c.c[i].kind != C_IS) continue;
         json_t *s = a->b->c.c[i].s, *v = json_object_get(s, "contains");
         if (!v) continue;
-        contained c = { v, whole(json_object_get(s, "minContains"), 1), whole(json_object_get(s, "maxContains"), HY_NONE) };
+        contained c = {v, whole(json_object_get(s, "minContains"), 1),
+                       whole(json_object_get(s, "maxContains"), HY_NONE)};
         if (c.min == 0 && c.max == HY_NONE) continue;
         if (found) hy_schema_cannot(a->sc, "contains", "more than one cannot be enforced");
         *out = c;
@@ -112,26 +121,29 @@ static bool find_contains(array *a, contained *out)
 static uint32_t emit_contains(array *a, const contained *k, uint32_t next)
 {
     hy_gc *gc = a->gc;
-    const char *word = k->max != HY_NONE ? "maxContains" : k->min != 1 ? "minContains" : "contains";
+    const char *word =
+        k->max == HY_NONE && k->min == 1 ? "contains" : "contains (minContains, maxContains)";
     if (a->n_prefix) hy_schema_cannot(a->sc, word, "not together with prefixItems");
     uint32_t min = a->b->min_items, max = a->b->max_items;
-    uint64_t nh = (k->max != HY_NONE ? (uint64_t)k->max : k->min) + 1, nt = (max != HY_NONE ? (uint64_t)max : min) + 1;
+    uint64_t nh = (k->max != HY_NONE ? (uint64_t)k->max : k->min) + 1,
+             nt = (max != HY_NONE ? (uint64_t)max : min) + 1;
     if (nh * nt > GRID_MAX) hy_schema_cannot(a->sc, word, "counts this large cannot be enforced");
-    hy_conds hit = { 0 }, miss = { 0 };
+    hy_conds hit = {0}, miss = {0};
     for (size_t i = 0; i < a->rest.n; i++) {
         hy_cond_add(a->sc, &hit, a->rest.c[i]);
         hy_cond_add(a->sc, &miss, a->rest.c[i]);
     }
     hy_cond_is(a->sc, &hit, k->s);
-    if (k->max != HY_NONE) hy_cond_put(a->sc, &miss, C_NOT, k->s, NULL, NULL); /* else a hit may stay uncounted */
+    if (k->max != HY_NONE)
+        hy_cond_put(a->sc, &miss, C_NOT, k->s, NULL, NULL); /* else a hit may stay uncounted */
     uint32_t *place = HY_TMP(gc, uint32_t, nh * nt), *edge = HY_TMP(gc, uint32_t, nh * nt);
     uint32_t end = hy_emit_close(a->sc, ']', next);
     for (size_t i = 0; i < nh * nt; i++) { /* first every place with its ways out, to be set */
-        uint32_t to[3] = { end, end, end };
+        uint32_t to[3] = {end, end, end};
         place[i] = hy_net_split(gc, to, 3);
         edge[i] = gc->net->node[place[i]].a;
     }
-    uint32_t open[3] = { 0 };
+    uint32_t open[3] = {0};
     for (uint32_t h = 0; h < nh; h++)
         for (uint32_t t = 0; t < nt; t++) {
             size_t i = h * nt + t;
@@ -140,7 +152,9 @@ static uint32_t emit_contains(array *a, const contained *k, uint32_t next)
             bool done = h >= k->min && t >= min;
             uint32_t fail = hy_net_fail(gc), way[2];
             way[0] = t2 == HY_NONE ? fail : hy_schema_call(a->sc, &miss, place[h * nt + t2]);
-            way[1] = t2 == HY_NONE || h2 == HY_NONE ? fail : hy_schema_call(a->sc, &hit, place[h2 * nt + t2]);
+            way[1] = t2 == HY_NONE || h2 == HY_NONE
+                         ? fail
+                         : hy_schema_call(a->sc, &hit, place[h2 * nt + t2]);
             if (i == 0) {
                 open[0] = done ? hy_net_lit(gc, "]", 1, next) : fail;
                 open[1] = way[0];
@@ -155,7 +169,7 @@ static uint32_t emit_contains(array *a, const contained *k, uint32_t next)
     return hy_net_lit(gc, "[", 1, hy_emit_space(a->sc, hy_net_split(gc, open, 3)));
 }
 
-/* ---- uniqueItems --------------------------------------------------------------------------------- */
+/* ---- uniqueItems ----------------------------------------------------------------------------- */
 
 enum { UNIQUE_MAX = 8 };
 
@@ -188,7 +202,9 @@ static uint32_t emit_unique(array *a, uint32_t next)
     hy_gc *gc = a->gc;
     json_t *v[UNIQUE_MAX];
     size_t n = a->n_prefix ? 0 : few_values(a, v);
-    if (n == 0) hy_schema_cannot(a->sc, "uniqueItems", "items that are not a few constants cannot be kept apart");
+    if (n == 0)
+        hy_schema_cannot(a->sc, "uniqueItems",
+                         "items that are not a few constants cannot be kept apart");
     uint32_t min = a->b->min_items, max = a->b->max_items, end = hy_emit_close(a->sc, ']', next);
     hy_conds *one = HY_TMP(gc, hy_conds, n);
     for (size_t i = 0; i < n; i++) {
@@ -207,18 +223,20 @@ static uint32_t emit_unique(array *a, uint32_t next)
         to[m++] = hy_net_lit(gc, ",", 1, hy_emit_space(a->sc, items));
         after[set] = hy_net_split(gc, to, m);
     }
-    uint32_t open[2] = { items, hy_net_lit(gc, "]", 1, next) };
+    uint32_t open[2] = {items, hy_net_lit(gc, "]", 1, next)};
     return hy_net_lit(gc, "[", 1, hy_emit_space(a->sc, hy_net_split(gc, open, min ? 1 : 2)));
 }
 
 uint32_t hy_emit_array(hy_sc *sc, hy_branch *b, uint32_t next)
 {
-    array a = { .sc = sc, .gc = sc->gc, .b = b };
+    array a = {.sc = sc, .gc = sc->gc, .b = b};
     for (size_t i = 0; i < b->c.n; i++)
-        if (b->c.c[i].kind == C_IS) a.n_prefix = HY_MAX(a.n_prefix, json_array_size(prefix_of(b->c.c[i].s)));
-    if (a.n_prefix > PREFIX_MAX) hy_gc_fail(a.gc, HY_E_LIMIT, "prefixItems: more than %d", PREFIX_MAX);
+        if (b->c.c[i].kind == C_IS)
+            a.n_prefix = HY_MAX(a.n_prefix, json_array_size(prefix_of(b->c.c[i].s)));
+    if (a.n_prefix > PREFIX_MAX)
+        hy_gc_fail(a.gc, HY_E_LIMIT, "prefixItems: more than %d", PREFIX_MAX);
     item_at(&a, a.n_prefix, &a.rest);
-    contained k = { 0 };
+    contained k = {0};
     bool contains = find_contains(&a, &k);
     if (b->unique && b->max_items > 1) {
         if (contains) hy_schema_cannot(sc, "uniqueItems", "not together with contains");

@@ -10,7 +10,13 @@ static void quote(hy_sc *sc, const char *s, size_t n, hy_buf *out)
     *o++ = '"';
     for (size_t i = 0; i < n; i++) {
         uint8_t c = (uint8_t)s[i];
-        char brief = c == '"' || c == '\\' ? (char)c : c == 8 ? 'b' : c == 9 ? 't' : c == 10 ? 'n' : c == 12 ? 'f' : c == 13 ? 'r' : 0;
+        char brief = c == '"' || c == '\\' ? (char)c
+                     : c == 8              ? 'b'
+                     : c == 9              ? 't'
+                     : c == 10             ? 'n'
+                     : c == 12             ? 'f'
+                     : c == 13             ? 'r'
+                                           : 0;
         if (brief) {
             *o++ = '\\';
             *o++ = brief;
@@ -35,8 +41,10 @@ static bool scalar_text(hy_sc *sc, const json_t *v, hy_buf *out)
     }
     if (json_is_array(v) || json_is_object(v)) return false;
     out->data = HY_TMP(sc->gc, char, 40);
-    if (json_is_number(v)) hy_number_text(v, out->data);
-    else strcpy(out->data, json_is_true(v) ? "true" : json_is_false(v) ? "false" : "null");
+    if (json_is_number(v))
+        hy_number_text(v, out->data);
+    else
+        strcpy(out->data, json_is_true(v) ? "true" : json_is_false(v) ? "false" : "null");
     out->len = strlen(out->data);
     return true;
 }
@@ -54,13 +62,14 @@ uint32_t hy_emit_close(hy_sc *sc, char c, uint32_t next)
     return hy_emit_space(sc, hy_net_lit(sc->gc, &c, 1, next));
 }
 
-uint32_t hy_emit_more(hy_sc *sc, uint32_t min, uint32_t max, hy_emit_body *body, void *ctx, uint32_t next)
+uint32_t hy_emit_more(hy_sc *sc, uint32_t min, uint32_t max, hy_emit_body *body, void *ctx,
+                      uint32_t next)
 {
     hy_gc *gc = sc->gc;
     uint32_t end;
     if (max == 0) return next;
     if (max == HY_NONE && min <= 1) {
-        uint32_t both[2] = { HY_NONE, next };
+        uint32_t both[2] = {HY_NONE, next};
         uint32_t loop = hy_net_split(gc, both, 2), edge = gc->net->node[loop].a;
         uint32_t first = hy_net_lit(gc, ",", 1, hy_emit_space(sc, body(sc, ctx, loop)));
         gc->net->edge[edge] = first;
@@ -75,8 +84,8 @@ uint32_t hy_emit_more(hy_sc *sc, uint32_t min, uint32_t max, hy_emit_body *body,
 uint32_t hy_emit_key(hy_sc *sc, const char *name, uint32_t next)
 {
     hy_gc *gc = sc->gc;
-    hy_buf t = { 0 };
-    uint32_t both[2] = { next, hy_net_lit(gc, " ", 1, next) };
+    hy_buf t = {0};
+    uint32_t both[2] = {next, hy_net_lit(gc, " ", 1, next)};
     uint32_t colon = hy_net_lit(gc, ":", 1, hy_net_split(gc, both, 2));
     for (const char *c = name; *c; c++)
         if ((uint8_t)*c >= 0x80) {
@@ -87,12 +96,12 @@ uint32_t hy_emit_key(hy_sc *sc, const char *name, uint32_t next)
     return hy_net_lit(gc, t.data, t.len, colon);
 }
 
-/* ---- values of enum and const -------------------------------------------------------------------- */
+/* ---- values of enum and const ---------------------------------------------------------------- */
 
 static uint32_t emit_value(hy_sc *sc, const json_t *v, uint32_t next)
 {
     hy_gc *gc = sc->gc;
-    hy_buf t = { 0 };
+    hy_buf t = {0};
     if (scalar_text(sc, v, &t)) return hy_net_lit(gc, t.data, t.len, next);
     hy_gc_enter(gc);
     size_t n = json_is_array(v) ? json_array_size(v) : json_object_size(v);
@@ -104,7 +113,8 @@ static uint32_t emit_value(hy_sc *sc, const json_t *v, uint32_t next)
         const char *key;
         json_t *x;
         size_t i = 0;
-        json_object_foreach((json_t *)v, key, x) {
+        json_object_foreach((json_t *)v, key, x)
+        {
             name[i] = key;
             item[i++] = x;
         }
@@ -122,13 +132,13 @@ static uint32_t emit_value(hy_sc *sc, const json_t *v, uint32_t next)
     return next;
 }
 
-/* ---- a branch ------------------------------------------------------------------------------------ */
+/* ---- a branch -------------------------------------------------------------------------------- */
 
 typedef struct outs {
     uint32_t *to, next;
     size_t n, cap;
-    hy_ast *texts;             /* scalars with one text each: one automaton for all */
-    hy_ast *strings;           /* strings beyond ASCII, which may be written with \u as well */
+    hy_ast *texts;   /* scalars with one text each: one automaton for all */
+    hy_ast *strings; /* strings beyond ASCII, which may be written with \u as well */
 } outs;
 
 static bool beyond_ascii(const json_t *v)
@@ -158,11 +168,15 @@ static void emit_finite(hy_sc *sc, hy_branch *b, outs *o)
         bool ok = true;
         for (size_t j = 0; ok && j < b->c.n; j++) ok = hy_cond_valid(sc, v, &b->c.c[j]);
         for (size_t j = 0; ok && j < b->n_excluded; j++) ok = !hy_json_same(v, b->excluded[j]);
-        hy_buf t = { 0 };
+        hy_buf t = {0};
         if (!ok) continue;
-        if (beyond_ascii(v)) hy_ast_add(sc->gc, o->strings, hy_ast_text(sc->gc, json_string_value(v), json_string_length(v)));
-        else if (scalar_text(sc, v, &t)) add_text(sc, o, t.data, t.len);
-        else add(sc, o, emit_value(sc, v, o->next));
+        if (beyond_ascii(v))
+            hy_ast_add(sc->gc, o->strings,
+                       hy_ast_text(sc->gc, json_string_value(v), json_string_length(v)));
+        else if (scalar_text(sc, v, &t))
+            add_text(sc, o, t.data, t.len);
+        else
+            add(sc, o, emit_value(sc, v, o->next));
     }
 }
 
@@ -183,17 +197,20 @@ static void emit_branch(hy_sc *sc, hy_branch *b, outs *o)
     if (b->types & T_NULL && !is_excluded(b, JSON_NULL)) add_text(sc, o, "null", 4);
     if (b->types & T_BOOL && !is_excluded(b, JSON_TRUE)) add_text(sc, o, "true", 4);
     if (b->types & T_BOOL && !is_excluded(b, JSON_FALSE)) add_text(sc, o, "false", 5);
-    if (b->types & (T_INT | T_FRAC)) add(sc, o, hy_net_term(gc, hy_schema_number(sc, b), false, 0, HY_NONE, o->next));
+    if (b->types & (T_INT | T_FRAC))
+        add(sc, o, hy_net_term(gc, hy_schema_number(sc, b), false, 0, HY_NONE, o->next));
     if (b->types & T_STR) {
         hy_dfa *d = hy_schema_string(sc, b);
-        add(sc, o, hy_net_lit(gc, "\"", 1, hy_net_term(gc, d, true, b->min_len, b->max_len, o->next)));
+        add(sc, o,
+            hy_net_lit(gc, "\"", 1, hy_net_term(gc, d, true, b->min_len, b->max_len, o->next)));
     }
     if (b->types & T_ARR) {
         if (is_excluded(b, JSON_ARRAY)) hy_schema_cannot(sc, "not", "an array cannot be excluded");
         add(sc, o, hy_emit_array(sc, b, o->next));
     }
     if (b->types & T_OBJ) {
-        if (is_excluded(b, JSON_OBJECT)) hy_schema_cannot(sc, "not", "an object cannot be excluded");
+        if (is_excluded(b, JSON_OBJECT))
+            hy_schema_cannot(sc, "not", "an object cannot be excluded");
         add(sc, o, hy_emit_object(sc, b, o->next));
     }
 }
@@ -201,7 +218,8 @@ static void emit_branch(hy_sc *sc, hy_branch *b, outs *o)
 uint32_t hy_schema_emit(hy_sc *sc, const hy_conds *c, uint32_t next)
 {
     hy_conds *br;
-    outs o = { .next = next, .texts = hy_ast_new(sc->gc, A_ALT), .strings = hy_ast_new(sc->gc, A_ALT) };
+    outs o = {
+        .next = next, .texts = hy_ast_new(sc->gc, A_ALT), .strings = hy_ast_new(sc->gc, A_ALT)};
     size_t n = hy_schema_expand(sc, c, false, &br);
     for (size_t i = 0; i < n; i++) {
         hy_branch b;

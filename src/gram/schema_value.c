@@ -6,9 +6,12 @@
 
 uint32_t hy_type_mask(const char *name)
 {
-    static const struct { const char *name; uint32_t mask; } types[] = {
-        { "null", T_NULL }, { "boolean", T_BOOL }, { "integer", T_INT }, { "number", T_INT | T_FRAC },
-        { "string", T_STR }, { "array", T_ARR }, { "object", T_OBJ } };
+    static const struct {
+        const char *name;
+        uint32_t mask;
+    } types[] = {{"null", T_NULL},           {"boolean", T_BOOL}, {"integer", T_INT},
+                 {"number", T_INT | T_FRAC}, {"string", T_STR},   {"array", T_ARR},
+                 {"object", T_OBJ}};
     for (size_t i = 0; i < HY_COUNT(types); i++)
         if (strcmp(types[i].name, name) == 0) return types[i].mask;
     return 0;
@@ -17,14 +20,21 @@ uint32_t hy_type_mask(const char *name)
 uint32_t hy_json_type(const json_t *v)
 {
     switch (json_typeof(v)) {
-    case JSON_NULL: return T_NULL;
+    case JSON_NULL:
+        return T_NULL;
     case JSON_TRUE:
-    case JSON_FALSE: return T_BOOL;
-    case JSON_INTEGER: return T_INT;
-    case JSON_REAL: return floor(json_real_value(v)) == json_real_value(v) ? T_INT : T_FRAC;
-    case JSON_STRING: return T_STR;
-    case JSON_ARRAY: return T_ARR;
-    default: return T_OBJ;
+    case JSON_FALSE:
+        return T_BOOL;
+    case JSON_INTEGER:
+        return T_INT;
+    case JSON_REAL:
+        return floor(json_real_value(v)) == json_real_value(v) ? T_INT : T_FRAC;
+    case JSON_STRING:
+        return T_STR;
+    case JSON_ARRAY:
+        return T_ARR;
+    default:
+        return T_OBJ;
     }
 }
 
@@ -68,7 +78,8 @@ static bool same(const json_t *a, const json_t *b, int depth)
         if (json_object_size(a) != json_object_size(b)) return false;
         const char *key;
         json_t *v;
-        json_object_foreach((json_t *)a, key, v) {
+        json_object_foreach((json_t *)a, key, v)
+        {
             const json_t *o = json_object_get(b, key);
             if (!o || !same(v, o, depth + 1)) return false;
         }
@@ -77,12 +88,9 @@ static bool same(const json_t *a, const json_t *b, int depth)
     return json_equal(a, b);
 }
 
-bool hy_json_same(const json_t *a, const json_t *b)
-{
-    return same(a, b, 0);
-}
+bool hy_json_same(const json_t *a, const json_t *b) { return same(a, b, 0); }
 
-/* ---- by type ------------------------------------------------------------------------------------- */
+/* ---- by type --------------------------------------------------------------------------------- */
 
 static bool compares(const json_t *v, const json_t *bound, int lowest)
 {
@@ -100,9 +108,10 @@ static bool number_valid(hy_sc *sc, json_t *v, json_t *s)
     if ((w = json_object_get(s, "exclusiveMaximum")) && !compares(w, v, 1)) return false;
     if ((w = json_object_get(s, "multipleOf"))) {
         char text[40];
-        hy_number n = { .integer = true, .fraction = true, .has_mul = true };
+        hy_number n = {.integer = true, .fraction = true, .has_mul = true};
         hy_number_text(v, text);
-        if (strpbrk(text, "eE") || !number_of(w, &n.mul)) hy_schema_cannot(sc, "multipleOf", "a number too large or too small");
+        if (strpbrk(text, "eE") || !number_of(w, &n.mul))
+            hy_schema_cannot(sc, "multipleOf", "a number too large or too small");
         return hy_dfa_match(hy_number_dfa(sc->gc, &n), text, strlen(text));
     }
     return true;
@@ -126,7 +135,8 @@ static bool string_valid(hy_sc *sc, json_t *v, json_t *s)
     bool known;
     for (size_t i = 0; i < n; i++) runes += ((uint8_t)z[i] & 0xC0) != 0x80;
     if (!count_in(s, "minLength", "maxLength", runes)) return false;
-    if ((w = json_string_value(json_object_get(s, "pattern"))) && !hy_dfa_match(hy_schema_pattern(sc, "pattern", w), z, n))
+    if ((w = json_string_value(json_object_get(s, "pattern"))) &&
+        !hy_dfa_match(hy_schema_pattern(sc, "pattern", w), z, n))
         return false;
     if ((w = json_string_value(json_object_get(s, "format")))) {
         const char *re = hy_format_regex(w, &known);
@@ -146,7 +156,8 @@ static bool array_valid(hy_sc *sc, json_t *v, json_t *s)
         rest = json_object_get(s, "additionalItems");
     }
     for (; first < n && first < json_array_size(prefix); first++)
-        if (!hy_schema_valid(sc, json_array_get(v, first), json_array_get(prefix, first))) return false;
+        if (!hy_schema_valid(sc, json_array_get(v, first), json_array_get(prefix, first)))
+            return false;
     if (!rest) rest = json_object_get(s, "unevaluatedItems");
     for (size_t i = first; rest && i < n; i++)
         if (!hy_schema_valid(sc, json_array_get(v, i), rest)) return false;
@@ -157,7 +168,8 @@ static bool array_valid(hy_sc *sc, json_t *v, json_t *s)
     json_t *contains = json_object_get(s, "contains");
     if (!contains) return true;
     for (size_t i = 0; i < n; i++) hits += hy_schema_valid(sc, json_array_get(v, i), contains);
-    return (double)hits >= bound_of(s, "minContains", 1) && (double)hits <= bound_of(s, "maxContains", 1e300);
+    return (double)hits >= bound_of(s, "minContains", 1) &&
+           (double)hits <= bound_of(s, "maxContains", 1e300);
 }
 
 static bool member_valid(hy_sc *sc, const char *name, json_t *v, json_t *s)
@@ -166,8 +178,10 @@ static bool member_valid(hy_sc *sc, const char *name, json_t *v, json_t *s)
     const char *key;
     bool known = sub != NULL;
     if (sub && !hy_schema_valid(sc, v, sub)) return false;
-    json_object_foreach(json_object_get(s, "patternProperties"), key, w) {
-        if (!hy_dfa_match(hy_schema_pattern(sc, "patternProperties", key), name, strlen(name))) continue;
+    json_object_foreach(json_object_get(s, "patternProperties"), key, w)
+    {
+        if (!hy_dfa_match(hy_schema_pattern(sc, "patternProperties", key), name, strlen(name)))
+            continue;
         known = true;
         if (!hy_schema_valid(sc, v, w)) return false;
     }
@@ -181,31 +195,33 @@ static bool object_valid(hy_sc *sc, json_t *v, json_t *s)
     const char *key;
     size_t i;
     if (!count_in(s, "minProperties", "maxProperties", json_object_size(v))) return false;
-    json_array_foreach(json_object_get(s, "required"), i, w)
-        if (!json_object_get(v, json_string_value(w))) return false;
-    json_object_foreach(v, key, x)
-        if (!member_valid(sc, key, x, s)) return false;
+    json_array_foreach(json_object_get(s, "required"), i,
+                       w) if (!json_object_get(v, json_string_value(w))) return false;
+    json_object_foreach(v, key, x) if (!member_valid(sc, key, x, s)) return false;
     if ((w = json_object_get(s, "propertyNames"))) {
-        json_object_foreach(v, key, x) {
+        json_object_foreach(v, key, x)
+        {
             json_t *name = json_string(key);
             if (!name) hy_gc_fail(sc->gc, HY_E_MEMORY, "out of memory");
             /* handed to the list at once: a failure below must not leave it behind */
-            if (json_array_append_new(sc->gc->made, name) != 0) hy_gc_fail(sc->gc, HY_E_MEMORY, "out of memory");
+            if (json_array_append_new(sc->gc->made, name) != 0)
+                hy_gc_fail(sc->gc, HY_E_MEMORY, "out of memory");
             if (!hy_schema_valid(sc, name, w)) return false;
         }
     }
-    static const char *const deps[] = { "dependentRequired", "dependentSchemas", "dependencies" };
+    static const char *const deps[] = {"dependentRequired", "dependentSchemas", "dependencies"};
     for (size_t k = 0; k < HY_COUNT(deps); k++)
-        json_object_foreach(json_object_get(s, deps[k]), key, w) {
+        json_object_foreach(json_object_get(s, deps[k]), key, w)
+        {
             if (!json_object_get(v, key)) continue;
             if (!json_is_array(w)) {
                 if (!hy_schema_valid(sc, v, w)) return false;
                 continue;
             }
-            json_array_foreach(w, i, x)
-                if (!json_object_get(v, json_string_value(x))) return false;
+            json_array_foreach(w, i, x) if (!json_object_get(v, json_string_value(x))) return false;
         }
-    if (json_object_get(s, "unevaluatedProperties") && !json_is_true(json_object_get(s, "unevaluatedProperties")))
+    if (json_object_get(s, "unevaluatedProperties") &&
+        !json_is_true(json_object_get(s, "unevaluatedProperties")))
         hy_schema_cannot(sc, "unevaluatedProperties", "not together with enum or const");
     return true;
 }
@@ -214,9 +230,11 @@ static bool combined_valid(hy_sc *sc, json_t *v, json_t *s)
 {
     json_t *w, *x;
     size_t i, hits = 0;
-    if ((w = json_object_get(s, "$ref")) && !hy_schema_valid(sc, v, hy_schema_ref(sc, json_string_value(w)))) return false;
-    json_array_foreach(json_object_get(s, "allOf"), i, x)
-        if (!hy_schema_valid(sc, v, x)) return false;
+    if ((w = json_object_get(s, "$ref")) &&
+        !hy_schema_valid(sc, v, hy_schema_ref(sc, json_string_value(w))))
+        return false;
+    json_array_foreach(json_object_get(s, "allOf"), i,
+                       x) if (!hy_schema_valid(sc, v, x)) return false;
     if ((w = json_object_get(s, "anyOf"))) {
         json_array_foreach(w, i, x) hits += hy_schema_valid(sc, v, x);
         if (!hits) return false;
@@ -254,7 +272,8 @@ bool hy_schema_valid(hy_sc *sc, json_t *v, json_t *s)
     bool ok = true;
     hy_gc_spend(sc->gc, 200);
     if (json_is_string(t)) mask = hy_type_mask(json_string_value(t));
-    for (size_t i = 0; i < json_array_size(t); i++) mask |= hy_type_mask(json_string_value(json_array_get(t, i)));
+    for (size_t i = 0; i < json_array_size(t); i++)
+        mask |= hy_type_mask(json_string_value(json_array_get(t, i)));
     if (t && !(mask & type)) ok = false;
     ok = ok && listed(v, s);
     if (ok && type & (T_INT | T_FRAC)) ok = number_valid(sc, v, s);
@@ -269,16 +288,23 @@ bool hy_schema_valid(hy_sc *sc, json_t *v, json_t *s)
 bool hy_cond_valid(hy_sc *sc, json_t *v, const hy_cond *c)
 {
     switch (c->kind) {
-    case C_IS: return hy_schema_valid(sc, v, c->s);
-    case C_NOT: return !hy_schema_valid(sc, v, c->s);
-    case C_TYPES: return c->types & hy_json_type(v);
-    case C_ABSENT: return json_is_object(v) && !json_object_get(v, c->name);
-    case C_PRESENT: return json_is_object(v) && json_object_get(v, c->name);
-    default: break;
+    case C_IS:
+        return hy_schema_valid(sc, v, c->s);
+    case C_NOT:
+        return !hy_schema_valid(sc, v, c->s);
+    case C_TYPES:
+        return c->types & hy_json_type(v);
+    case C_ABSENT:
+        return json_is_object(v) && !json_object_get(v, c->name);
+    case C_PRESENT:
+        return json_is_object(v) && json_object_get(v, c->name);
+    default:
+        break;
     }
     if (c->name) { /* the property is there and breaks its schema */
         json_t *x = json_object_get(v, c->name);
-        return x && !hy_schema_valid(sc, x, json_object_get(json_object_get(c->s, "properties"), c->name));
+        return x && !hy_schema_valid(sc, x,
+                                     json_object_get(json_object_get(c->s, "properties"), c->name));
     }
     json_t *only = json_object(); /* the schema of that word alone must not hold */
     if (!only || json_array_append_new(sc->gc->made, only) != 0 ||

@@ -1,11 +1,12 @@
-/* One byte into an automaton over characters: plain UTF-8, or the inside of a JSON string with its escapes.
+/* One byte into an automaton over characters: plain UTF-8, or the inside of a JSON string with its
+ * escapes.
  *
  * What is read of a character stands in d: kind in the upper 4 bits.
  *   UTF8    bytes still to come (2 bits), length (2 bits), value so far (21 bits)
  *   ESC     behind a backslash
  *   HEX     digits read (2 bits), value so far (16 bits)
- *   SLASH, U, LOW   behind a high surrogate (10 bits): \ expected, u expected, digits of the low one
- * A byte is only taken if some character that begins so leads on to an accepting state. */
+ *   SLASH, U, LOW   behind a high surrogate (10 bits): \ expected, u expected, digits of the low
+ * one A byte is only taken if some character that begins so leads on to an accepting state. */
 #include "gram/run.h"
 
 enum { D_NONE, D_UTF8, D_ESC, D_HEX, D_SLASH, D_U, D_LOW };
@@ -47,8 +48,9 @@ static bool utf8_first(const hy_term *m, hy_thread *t, uint8_t b)
     uint32_t more = b < 0xC2 ? 0 : b < 0xE0 ? 1 : b < 0xF0 ? 2 : b < 0xF5 ? 3 : 0;
     if (!more) return false;
     uint32_t v = b & (0x3Fu >> more);
-    static const uint32_t least[4] = { 0, 0x80, 0x800, 0x10000 };
-    uint32_t lo = HY_MAX(v << 6 * more, least[more]), hi = HY_MIN((v + 1) << 6 * more, HY_RUNE_MAX + 1) - 1;
+    static const uint32_t least[4] = {0, 0x80, 0x800, 0x10000};
+    uint32_t lo = HY_MAX(v << 6 * more, least[more]),
+             hi = HY_MIN((v + 1) << 6 * more, HY_RUNE_MAX + 1) - 1;
     if (!leads(m, t, lo, hi)) return false;
     t->d = D(D_UTF8) | more << 26 | more << 24 | v;
     return true;
@@ -56,10 +58,12 @@ static bool utf8_first(const hy_term *m, hy_thread *t, uint8_t b)
 
 static bool utf8_more(const hy_term *m, hy_thread *t, uint8_t b)
 {
-    static const uint32_t least[4] = { 0, 0x80, 0x800, 0x10000 };
+    static const uint32_t least[4] = {0, 0x80, 0x800, 0x10000};
     if ((b & 0xC0) != 0x80) return false;
-    uint32_t more = (t->d >> 26 & 3) - 1, len = t->d >> 24 & 3, v = (t->d & 0x1FFFFF) << 6 | (b & 0x3F);
-    uint32_t lo = HY_MAX(v << 6 * more, least[len]), hi = HY_MIN((v + 1) << 6 * more, HY_RUNE_MAX + 1) - 1;
+    uint32_t more = (t->d >> 26 & 3) - 1, len = t->d >> 24 & 3,
+             v = (t->d & 0x1FFFFF) << 6 | (b & 0x3F);
+    uint32_t lo = HY_MAX(v << 6 * more, least[len]),
+             hi = HY_MIN((v + 1) << 6 * more, HY_RUNE_MAX + 1) - 1;
     if (lo > hi) return false;
     if (!more) return (v < 0xD800 || v > 0xDFFF) && take(m, t, v);
     if (!leads(m, t, lo, hi)) return false;
@@ -98,7 +102,8 @@ static bool hex(const hy_term *m, hy_thread *t, uint8_t b)
 
 static bool low(const hy_term *m, hy_thread *t, uint8_t b)
 {
-    uint32_t high = t->d >> 18 & 0x3FF, k = t->d >> 16 & 3, x = hex_digit(b), v = (t->d & 0xFFFF) << 4 | x;
+    uint32_t high = t->d >> 18 & 0x3FF, k = t->d >> 16 & 3, x = hex_digit(b),
+             v = (t->d & 0xFFFF) << 4 | x;
     uint32_t left = 4 * (3 - k), lo = v << left, hi = lo + (1u << left) - 1;
     if (x > 15 || hi < 0xDC00 || lo > 0xDFFF) return false;
     lo = HY_MAX(lo, 0xDC00u) - 0xDC00;
@@ -113,14 +118,25 @@ static bool low(const hy_term *m, hy_thread *t, uint8_t b)
 static bool escape(const hy_term *m, hy_thread *t, uint8_t b)
 {
     switch (b) {
-    case '"': case '\\': case '/': return take(m, t, b);
-    case 'b': return take(m, t, 8);
-    case 'f': return take(m, t, 12);
-    case 'n': return take(m, t, 10);
-    case 'r': return take(m, t, 13);
-    case 't': return take(m, t, 9);
-    case 'u': t->d = D(D_HEX); return true;
-    default: return false;
+    case '"':
+    case '\\':
+    case '/':
+        return take(m, t, b);
+    case 'b':
+        return take(m, t, 8);
+    case 'f':
+        return take(m, t, 12);
+    case 'n':
+        return take(m, t, 10);
+    case 'r':
+        return take(m, t, 13);
+    case 't':
+        return take(m, t, 9);
+    case 'u':
+        t->d = D(D_HEX);
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -140,9 +156,15 @@ hy_term_step hy_term_byte(const hy_term *m, hy_thread *t, uint8_t b)
         }
         ok = b < 0x80 ? take(m, t, b) : utf8_first(m, t, b);
         break;
-    case D_UTF8: ok = utf8_more(m, t, b); break;
-    case D_ESC: ok = escape(m, t, b); break;
-    case D_HEX: ok = hex(m, t, b); break;
+    case D_UTF8:
+        ok = utf8_more(m, t, b);
+        break;
+    case D_ESC:
+        ok = escape(m, t, b);
+        break;
+    case D_HEX:
+        ok = hex(m, t, b);
+        break;
     case D_SLASH:
         ok = b == '\\';
         t->d = D(D_U) | (t->d & 0x3FF);
@@ -151,7 +173,9 @@ hy_term_step hy_term_byte(const hy_term *m, hy_thread *t, uint8_t b)
         ok = b == 'u';
         t->d = D(D_LOW) | (t->d & 0x3FF) << 18;
         break;
-    default: ok = low(m, t, b); break;
+    default:
+        ok = low(m, t, b);
+        break;
     }
     return ok ? HY_TS_IN : HY_TS_NO;
 }
@@ -164,7 +188,7 @@ bool hy_term_may_end(const hy_term *m, const hy_thread *t)
 void hy_term_first(hy_term *m)
 {
     for (uint32_t b = 0; b < 256; b++) {
-        hy_thread t = { 0 };
+        hy_thread t = {0};
         if (hy_term_byte(m, &t, (uint8_t)b) != HY_TS_NO) m->first[b >> 6] |= 1ull << (b & 63);
     }
 }

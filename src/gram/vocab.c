@@ -1,4 +1,5 @@
-/* The vocabulary as a trie in order of breadth, with sets of tokens by kind of character and by length. */
+/* The vocabulary as a trie in order of breadth, with sets of tokens by kind of character and by
+ * length. */
 #include "gram/run.h"
 #include <stdlib.h>
 
@@ -31,16 +32,18 @@ static uint32_t kinds_of(const char *s, size_t n, uint32_t *runes)
             continue;
         }
         size_t k = hy_utf8_next(s + i, n - i, &rune);
-        if (rune == HY_RUNE_BAD) *runes += (uint32_t)k - 1; /* no fewer characters than it can be part of */
+        if (rune == HY_RUNE_BAD)
+            *runes += (uint32_t)k - 1; /* no fewer characters than it can be part of */
         kinds |= 1u << (rune == HY_RUNE_BAD ? HY_CAT_BROKEN : HY_CAT_WIDE);
         i += k;
     }
     return kinds;
 }
 
-/* ---- pieces -------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
-static hy_status read_pieces(hy_gram_vocab *v, const hy_gram_vocab_source *src, hy_buf *text, hy_err *err)
+static hy_status read_pieces(hy_gram_vocab *v, const hy_gram_vocab_source *src, hy_buf *text,
+                             hy_err *err)
 {
     for (uint32_t id = 0; id < src->n_vocab; id++) {
         uint32_t flags = 0;
@@ -49,11 +52,13 @@ static hy_status read_pieces(hy_gram_vocab *v, const hy_gram_vocab_source *src, 
         hy_buf_char(text, (char)0xFF); /* control tokens: no text has this byte */
         HY_TRY(src->piece(src->ctx, (int32_t)id, text, &flags, err));
         if (text->failed) return hy_fail_memory(err, "vocabulary", text->len);
-        if (text->len > UINT32_MAX - 1) return hy_fail(err, HY_E_LIMIT, "vocabulary: texts of more than 4 GiB");
+        if (text->len > UINT32_MAX - 1)
+            return hy_fail(err, HY_E_LIMIT, "vocabulary: texts of more than 4 GiB");
         size_t n = text->len - at - 1;
         bool control = flags & HY_GRAM_TOK_CONTROL;
         /* an ordinary token with that byte would stand for the beginning of a control token */
-        bool never = flags & HY_GRAM_TOK_NEVER || (!control && n && memchr(text->data + at + 1, 0xFF, n));
+        bool never =
+            flags & HY_GRAM_TOK_NEVER || (!control && n && memchr(text->data + at + 1, 0xFF, n));
         if (n == 0 || n > HY_TOKEN_MAX - 2 || never) {
             text->len = at;
         } else if (control) {
@@ -78,9 +83,11 @@ static int by_text(const void *a, const void *b, void *ctx)
     return x < y ? -1 : x > y;
 }
 
-/* ---- the trie ------------------------------------------------------------------------------------ */
+/* ---- the trie -------------------------------------------------------------------------------- */
 
-typedef struct range { uint32_t lo, hi, depth; } range; /* of the sorted tokens: those below a node */
+typedef struct range {
+    uint32_t lo, hi, depth;
+} range; /* of the sorted tokens: those below a node */
 typedef struct growing {
     range *r;
     uint8_t *byte;
@@ -109,14 +116,15 @@ static bool build_trie(hy_gram_vocab *v, growing *g, const uint32_t *sorted, uin
 {
     uint32_t n_tok = 0;
     if (!grow(g)) return false;
-    g->r[0] = (range){ 0, n, 0 };
+    g->r[0] = (range){0, n, 0};
     g->byte[0] = 0;
     g->n = 1;
     for (size_t i = 0; i < g->n; i++) {
         range x = g->r[i];
         g->child[i] = (uint32_t)g->n;
         g->tok[i] = n_tok;
-        for (; x.lo < x.hi && v->text_at[sorted[x.lo] + 1] - v->text_at[sorted[x.lo]] == x.depth; x.lo++)
+        for (; x.lo < x.hi && v->text_at[sorted[x.lo] + 1] - v->text_at[sorted[x.lo]] == x.depth;
+             x.lo++)
             v->token[n_tok++] = (int32_t)sorted[x.lo];
         while (x.lo < x.hi) {
             uint8_t b = (uint8_t)v->text[v->text_at[sorted[x.lo]] + x.depth];
@@ -124,7 +132,7 @@ static bool build_trie(hy_gram_vocab *v, growing *g, const uint32_t *sorted, uin
             while (end < x.hi && (uint8_t)v->text[v->text_at[sorted[end]] + x.depth] == b) end++;
             if (!grow(g)) return false;
             g->byte[g->n] = b;
-            g->r[g->n++] = (range){ x.lo, end, x.depth + 1 };
+            g->r[g->n++] = (range){x.lo, end, x.depth + 1};
             x.lo = end;
         }
     }
@@ -134,10 +142,7 @@ static bool build_trie(hy_gram_vocab *v, growing *g, const uint32_t *sorted, uin
     return true;
 }
 
-static void set_bit(uint32_t *bits, uint32_t i)
-{
-    bits[i / 32] |= 1u << i % 32;
-}
+static void set_bit(uint32_t *bits, uint32_t i) { bits[i / 32] |= 1u << i % 32; }
 
 /* Sets of tokens by kind and by length; the kinds below every node. */
 static void build_sets(hy_gram_vocab *v, const uint32_t *kinds, const uint8_t *runes)
@@ -147,7 +152,8 @@ static void build_sets(hy_gram_vocab *v, const uint32_t *kinds, const uint8_t *r
         set_bit(v->known, id);
         for (uint32_t c = 0; c < HY_N_CAT; c++)
             if (kinds[id] >> c & 1) set_bit(v->with + (size_t)c * v->n_words, id);
-        for (uint32_t k = 0; k < HY_LONG && k < runes[id]; k++) set_bit(v->longer + (size_t)k * v->n_words, id);
+        for (uint32_t k = 0; k < HY_LONG && k < runes[id]; k++)
+            set_bit(v->longer + (size_t)k * v->n_words, id);
         v->max_runes = HY_MAX(v->max_runes, runes[id]);
     }
     for (uint32_t n = v->n_node; n-- > 0;) {
@@ -171,7 +177,8 @@ static bool take(void *pp, size_t n, size_t size, uint64_t *bytes)
     return *p != NULL;
 }
 
-static hy_status build(hy_gram_vocab *v, uint32_t *sorted, uint32_t *kinds, uint8_t *runes, growing *g, hy_err *err)
+static hy_status build(hy_gram_vocab *v, uint32_t *sorted, uint32_t *kinds, uint8_t *runes,
+                       growing *g, hy_err *err)
 {
     uint32_t n = 0;
     for (uint32_t id = 0; id < v->n_vocab; id++) {
@@ -185,9 +192,9 @@ static hy_status build(hy_gram_vocab *v, uint32_t *sorted, uint32_t *kinds, uint
     if (!take(&v->token, n, sizeof *v->token, &v->bytes) || !build_trie(v, g, sorted, n) ||
         !take(&v->kinds, v->n_node, sizeof *v->kinds, &v->bytes) ||
         !take(&v->with, (size_t)HY_N_CAT * v->n_words, 4, &v->bytes) ||
-        !take(&v->longer, (size_t)HY_LONG * v->n_words, 4, &v->bytes) || !take(&v->known, v->n_words, 4, &v->bytes) ||
-        !take(&v->long_token, n, 4, &v->bytes) || !take(&v->long_runes, n, 1, &v->bytes) ||
-        !take(&v->long_kinds, n, 4, &v->bytes))
+        !take(&v->longer, (size_t)HY_LONG * v->n_words, 4, &v->bytes) ||
+        !take(&v->known, v->n_words, 4, &v->bytes) || !take(&v->long_token, n, 4, &v->bytes) ||
+        !take(&v->long_runes, n, 1, &v->bytes) || !take(&v->long_kinds, n, 4, &v->bytes))
         return hy_fail_memory(err, "vocabulary's trie", v->bytes);
     v->byte = g->byte;
     v->child = g->child;
@@ -201,7 +208,7 @@ static hy_status build(hy_gram_vocab *v, uint32_t *sorted, uint32_t *kinds, uint
 
 static hy_status fill(hy_gram_vocab *v, const hy_gram_vocab_source *src, hy_err *err)
 {
-    hy_buf text = { 0 };
+    hy_buf text = {0};
     uint64_t scratch = 0;
     v->n_vocab = src->n_vocab;
     v->n_words = (uint32_t)HY_GRAM_WORDS(src->n_vocab);
@@ -215,13 +222,13 @@ static hy_status fill(hy_gram_vocab *v, const hy_gram_vocab_source *src, hy_err 
     if (st != HY_OK) return st;
     uint32_t *sorted = NULL, *kinds = NULL;
     uint8_t *runes = NULL;
-    growing g = { 0 };
+    growing g = {0};
     if (take(&sorted, src->n_vocab, 4, &scratch) && take(&kinds, src->n_vocab, 4, &scratch) &&
         take(&runes, src->n_vocab, 1, &scratch))
         st = build(v, sorted, kinds, runes, &g, err);
     else
         st = hy_fail_memory(err, "vocabulary's trie", scratch);
-    void *p[] = { sorted, kinds, runes, g.r, g.byte, g.child, g.tok };
+    void *p[] = {sorted, kinds, runes, g.r, g.byte, g.child, g.tok};
     for (size_t i = 0; i < HY_COUNT(p); i++) hy_free(p[i]);
     return st;
 }
@@ -229,7 +236,8 @@ static hy_status fill(hy_gram_vocab *v, const hy_gram_vocab_source *src, hy_err 
 hy_status hy_gram_vocab_open(hy_gram_vocab **out, const hy_gram_vocab_source *src, hy_err *err)
 {
     if (src->n_vocab == 0 || src->n_vocab > N_VOCAB_MAX)
-        return hy_fail(err, HY_E_LIMIT, "vocabulary of %u tokens; 1 to %d are possible", src->n_vocab, N_VOCAB_MAX);
+        return hy_fail(err, HY_E_LIMIT, "vocabulary of %u tokens; 1 to %d are possible",
+                       src->n_vocab, N_VOCAB_MAX);
     hy_gram_vocab *v = HY_NEW(hy_gram_vocab);
     if (!v) return hy_fail_memory(err, "vocabulary", sizeof *v);
     v->bytes = sizeof *v;
@@ -245,13 +253,11 @@ hy_status hy_gram_vocab_open(hy_gram_vocab **out, const hy_gram_vocab_source *sr
 void hy_gram_vocab_close(hy_gram_vocab *v)
 {
     if (!v) return;
-    void *p[] = { v->byte, v->child, v->tok, v->kinds, v->token, v->end, v->with, v->longer, v->known,
-                  v->long_token, v->long_runes, v->long_kinds, v->text_at, v->text };
+    void *p[] = {v->byte,       v->child,      v->tok,     v->kinds, v->token,
+                 v->end,        v->with,       v->longer,  v->known, v->long_token,
+                 v->long_runes, v->long_kinds, v->text_at, v->text};
     for (size_t i = 0; i < HY_COUNT(p); i++) hy_free(p[i]);
     hy_free(v);
 }
 
-uint64_t hy_gram_vocab_bytes(const hy_gram_vocab *v)
-{
-    return v->bytes;
-}
+uint64_t hy_gram_vocab_bytes(const hy_gram_vocab *v) { return v->bytes; }

@@ -1,6 +1,7 @@
 /* room: gram */
-/* First byte: the kind of source; then the source, a 0xFF byte, and a text: compiled, matched, and walked through with
- * masks over a vocabulary of bytes, where the mask must agree with trying each token. */
+/* First byte: the kind of source; then the source, a 0xFF byte, and a text: compiled, matched, and
+ * walked through with masks over a vocabulary of bytes, where the mask must agree with trying each
+ * token. */
 #include "gram/gram.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +10,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static hy_status piece(void *ctx, int32_t id, hy_buf *out, uint32_t *flags, hy_err *err)
 {
-    static const char *const more[] = { "\": ", "\",", "{\"", "\"}", "aa", "<x>", "\xC3\xA9" };
-    if (id < 256) hy_buf_char(out, (char)id);
-    else hy_buf_str(out, more[id - 256]);
+    static const char *const more[] = {"\": ", "\",", "{\"", "\"}", "aa", "<x>", "\xC3\xA9"};
+    if (id < 256)
+        hy_buf_char(out, (char)id);
+    else
+        hy_buf_str(out, more[id - 256]);
     return HY_OK;
 }
 
 static void walk(hy_gram *g, const uint8_t *s, size_t n)
 {
     enum { N = 263 };
-    static const int32_t end[] = { 0 };
-    hy_gram_vocab_source src = { N, piece, NULL, end, 1 };
+    static const int32_t end[] = {0};
+    hy_gram_vocab_source src = {N, piece, NULL, end, 1};
     hy_gram_vocab *v;
     hy_gram_run *r;
     hy_err err;
@@ -46,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     size_t k = cut ? (size_t)(cut - data - 1) : n - 1;
     const uint8_t *text = cut ? cut + 1 : data + n;
     size_t n_text = (size_t)(data + n - text);
-    hy_gram_source src = { (hy_gram_kind)(data[0] % 4), (const char *)data + 1, k, "{\"s\":{\"type\":\"object\"}}", 23 };
+    hy_gram_source src = {(hy_gram_kind)(data[0] % 4), (const char *)data + 1, k,
+                          "{\"s\":{\"type\":\"object\"}}", 23};
     hy_gram *g;
     hy_err err;
     bool m;

@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline hy_status gram_compile(hy_gram **g, hy_gram_kind kind, const char *text, const char *schemas, hy_err *err)
+static inline hy_status gram_compile(hy_gram **g, hy_gram_kind kind, const char *text,
+                                     const char *schemas, hy_err *err)
 {
-    hy_gram_source s = { kind, text, strlen(text), schemas, schemas ? strlen(schemas) : 0 };
+    hy_gram_source s = {kind, text, strlen(text), schemas, schemas ? strlen(schemas) : 0};
     return hy_gram_compile(g, &s, err);
 }
 

@@ -1,5 +1,5 @@
-/* Schemas, expressions and grammars against verdicts of Python's jsonschema and re, and against verdicts written by
- * hand (tests/data/structured; the full set where HY_SHARED has it). */
+/* Schemas, expressions and grammars against verdicts of Python's jsonschema and re, and against
+ * verdicts written by hand (tests/data/structured; the full set where HY_SHARED has it). */
 #include "gram_help.h"
 
 static const char *id_of(const json_t *o)
@@ -12,11 +12,11 @@ static void reject_all(hy_gram *g, const json_t *o, const char *key, int *wrong)
 {
     json_t *t;
     size_t i;
-    json_array_foreach(json_object_get(o, key), i, t)
-        if (gram_matches(g, json_string_value(t))) {
-            print_message("%s: accepted %s\n", id_of(o), json_string_value(t));
-            ++*wrong;
-        }
+    json_array_foreach(json_object_get(o, key), i, t) if (gram_matches(g, json_string_value(t)))
+    {
+        print_message("%s: accepted %s\n", id_of(o), json_string_value(t));
+        ++*wrong;
+    }
 }
 
 /* An entry of accept is a text, or a list of ways to write one value, of which one must do. */
@@ -24,7 +24,8 @@ static void accept_all(hy_gram *g, const json_t *o, int *wrong)
 {
     json_t *group;
     size_t i;
-    json_array_foreach(json_object_get(o, "accept"), i, group) {
+    json_array_foreach(json_object_get(o, "accept"), i, group)
+    {
         bool any = json_is_string(group) && gram_matches(g, json_string_value(group));
         for (size_t k = 0; k < json_array_size(group); k++)
             any |= gram_matches(g, json_string_value(json_array_get(group, k)));
@@ -80,18 +81,19 @@ static void hold_or_name(json_t *o, void *ctx)
 static void must_fail(json_t *o, void *ctx)
 {
     hy_gram *g;
-    hy_err err = { HY_OK, "" };
+    hy_err err = {HY_OK, ""};
     hy_status st = compile_case(&g, o, &err);
     if (st == HY_OK) hy_gram_unref(g);
-    if (st == HY_OK ? strcmp(json_string_value(json_object_get(o, "expect")), "400") == 0 : !err.msg[0]) {
+    if (st == HY_OK ? strcmp(json_string_value(json_object_get(o, "expect")), "400") == 0
+                    : !err.msg[0]) {
         print_message("%s: compiled\n", id_of(o));
         ++*(int *)ctx;
     }
     assert_true(st == HY_OK || st == HY_E_ARG || st == HY_E_UNSUPPORTED || st == HY_E_LIMIT);
 }
 
-/* Verdicts of jsonschema on random schemas: nothing invalid is accepted; where every word of the schema is one that
- * must be supported, everything valid is. */
+/* Verdicts of jsonschema on random schemas: nothing invalid is accepted; where every word of the
+ * schema is one that must be supported, everything valid is. */
 static void random_schema(json_t *o, void *ctx)
 {
     hy_gram *g;
@@ -132,17 +134,20 @@ static json_t *quoted(const char *s, bool hard)
 static void random_regex(json_t *o, void *ctx)
 {
     const char *re = json_string_value(json_object_get(o, "regex"));
-    json_t *texts = json_object_get(o, "texts"), *schema = json_pack("{s:s, s:s}", "type", "string", "pattern", re);
+    json_t *texts = json_object_get(o, "texts"),
+           *schema = json_pack("{s:s, s:s}", "type", "string", "pattern", re);
     hy_gram *full, *search;
     hy_err err;
-    if (gram_compile(&full, HY_GRAM_REGEX, re, NULL, &err) != HY_OK) fail_msg("%s: %s", re, err.msg);
+    if (gram_compile(&full, HY_GRAM_REGEX, re, NULL, &err) != HY_OK)
+        fail_msg("%s: %s", re, err.msg);
     if (gram_compile_json(&search, schema, &err) != HY_OK) fail_msg("%s: %s", re, err.msg);
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const char *t = json_string_value(json_array_get(texts, i));
         json_t *q = quoted(t, i & 1);
         bool want_full = json_is_true(json_array_get(json_object_get(o, "full"), i));
         bool want_search = json_is_true(json_array_get(json_object_get(o, "search"), i));
-        if (gram_matches(full, t) != want_full || gram_matches(search, json_string_value(q)) != want_search) {
+        if (gram_matches(full, t) != want_full ||
+            gram_matches(search, json_string_value(q)) != want_search) {
             print_message("%s on '%s'\n", re, t);
             ++*(int *)ctx;
         }
@@ -153,15 +158,18 @@ static void random_regex(json_t *o, void *ctx)
     hy_gram_unref(search);
 }
 
-typedef struct set { const char *file; void (*fn)(json_t *o, void *ctx); } set;
+typedef struct set {
+    const char *file;
+    void (*fn)(json_t *o, void *ctx);
+} set;
 static const set sets[] = {
-    { "schemas.jsonl", must_hold },
-    { "grammars.jsonl", must_hold },
-    { "unsupported_keywords.jsonl", hold_or_name },
-    { "invalid_schemas.jsonl", must_fail },
-    { "invalid_grammars.jsonl", must_fail },
-    { "random_schemas.jsonl", random_schema },
-    { "random_regex.jsonl", random_regex },
+    {"schemas.jsonl", must_hold},
+    {"grammars.jsonl", must_hold},
+    {"unsupported_keywords.jsonl", hold_or_name},
+    {"invalid_schemas.jsonl", must_fail},
+    {"invalid_grammars.jsonl", must_fail},
+    {"random_schemas.jsonl", random_schema},
+    {"random_regex.jsonl", random_regex},
 };
 
 static void run_sets(const char *dir, bool optional)
@@ -177,10 +185,7 @@ static void run_sets(const char *dir, bool optional)
     assert_int_equal(wrong, 0);
 }
 
-static void own(void **state)
-{
-    run_sets(HY_DATA "/structured", false);
-}
+static void own(void **state) { run_sets(HY_DATA "/structured", false); }
 
 static void shared(void **state)
 {
@@ -195,6 +200,6 @@ static void shared(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(own), cmocka_unit_test(shared) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(own), cmocka_unit_test(shared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

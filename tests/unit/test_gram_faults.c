@@ -1,5 +1,6 @@
-/* Hostile and contradictory sources: always an error that says why, or a right answer; never a hang, a crash or an
- * answer without bounds. The faults that users of other engines met (R5, R7, R9) are among them. */
+/* Hostile and contradictory sources: always an error that says why, or a right answer; never a
+ * hang, a crash or an answer without bounds. The faults that users of other engines met (R5, R7,
+ * R9) are among them. */
 #include "gram_help.h"
 
 static hy_gram *must(hy_gram_kind kind, const char *text)
@@ -10,85 +11,100 @@ static hy_gram *must(hy_gram_kind kind, const char *text)
     return g;
 }
 
-typedef struct fault { hy_gram_kind kind; const char *text; hy_status status; const char *says; } fault;
+typedef struct fault {
+    hy_gram_kind kind;
+    const char *text;
+    hy_status status;
+    const char *says;
+} fault;
 #define S HY_GRAM_JSON_SCHEMA
 #define R HY_GRAM_REGEX
 #define G HY_GRAM_GBNF
 static const fault faults[] = {
-    { S, "", HY_E_ARG, "JSON" },
-    { S, "{\"type\":", HY_E_ARG, "JSON" },
-    { S, "3", HY_E_ARG, "schema" },
-    { S, "false", HY_E_ARG, "no text" },
-    { S, "{\"type\":\"strnig\"}", HY_E_ARG, "strnig" },
-    { S, "{\"$ref\":\"#\"}", HY_E_ARG, "$ref" },
-    { S, "{\"allOf\":[{\"$ref\":\"#\"}]}", HY_E_ARG, "$ref" },
-    { S, "{\"anyOf\":[{\"type\":\"null\"},{\"$ref\":\"#\"}]}", HY_E_ARG, "$ref" },
-    { S, "{\"not\":{\"$ref\":\"#\"}}", HY_E_ARG, "$ref" },
-    { S, "{\"$defs\":{\"a\":{\"$ref\":\"#/$defs/b\"},\"b\":{\"$ref\":\"#/$defs/a\"}},\"$ref\":\"#/$defs/a\"}", HY_E_ARG, "$ref" },
-    { S, "{\"$ref\":\"#/$defs/nowhere\"}", HY_E_ARG, "nowhere" },
-    { S, "{\"$ref\":\"#/properties/a/type\",\"properties\":{\"a\":{\"type\":\"string\"}}}", HY_E_ARG, "schema" },
-    { S, "{\"$ref\":\"other.json\"}", HY_E_UNSUPPORTED, "$ref" },
-    { S, "{\"$dynamicRef\":\"#x\"}", HY_E_UNSUPPORTED, "$dynamicRef" },
-    { S, "{\"type\":\"object\",\"properties\":{\"x\":{\"$ref\":\"#\"}},\"required\":[\"x\"]}", HY_E_ARG, "no text" }, /* never ends */
-    { S, "{\"minLength\":3,\"maxLength\":2}", HY_E_ARG, "minLength" },
-    { S, "{\"minItems\":3,\"maxItems\":2}", HY_E_ARG, "minItems" },
-    { S, "{\"minProperties\":3,\"maxProperties\":2}", HY_E_ARG, "minProperties" },
-    { S, "{\"minimum\":3,\"maximum\":2}", HY_E_ARG, "minimum" },
-    { S, "{\"minimum\":3,\"exclusiveMaximum\":3}", HY_E_ARG, "exclusiveMaximum" },
-    { S, "{\"type\":\"integer\",\"minimum\":1.25,\"maximum\":1.75}", HY_E_ARG, "no text" },
-    { S, "{\"type\":\"string\",\"enum\":[1,2]}", HY_E_ARG, "no text" },
-    { S, "{\"type\":\"string\",\"pattern\":\"^abc$\",\"minLength\":4}", HY_E_ARG, "no text" },
-    { S, "{\"allOf\":[{\"pattern\":\"^a\",\"type\":\"string\"},{\"pattern\":\"^b\"}]}", HY_E_ARG, "no text" },
-    { S, "{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":false}}", HY_E_ARG, "no text" },
-    { S, "{\"minLength\":-1}", HY_E_ARG, "minLength" },
-    { S, "{\"maxItems\":1.5}", HY_E_ARG, "maxItems" },
-    { S, "{\"multipleOf\":0}", HY_E_ARG, "multipleOf" },
-    { S, "{\"required\":\"a\"}", HY_E_ARG, "required" },
-    { S, "{\"properties\":[]}", HY_E_ARG, "properties" },
-    { S, "{\"properties\":{\"a\":1}}", HY_E_ARG, "properties" },
-    { S, "{\"anyOf\":{}}", HY_E_ARG, "anyOf" },
-    { S, "{\"enum\":[]}", HY_E_ARG, "enum" },
-    { S, "{\"pattern\":\"(\"}", HY_E_ARG, "pattern" },
-    { S, "{\"pattern\":\"a{1000}{1000}\"}", HY_E_ARG, "pattern" },
-    { S, "{\"type\":\"string\",\"pattern\":\"^((a{1,900}){1,900}){1,900}$\"}", HY_E_LIMIT, "pattern" },
-    { S, "{\"pattern\":\"(a)\\\\1\"}", HY_E_UNSUPPORTED, "pattern" },
-    { S, "{\"pattern\":\"(?<=a)b\"}", HY_E_UNSUPPORTED, "pattern" },
-    { S, "{\"format\":\"iri\"}", HY_E_UNSUPPORTED, "format" },
-    { S, "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}", HY_E_UNSUPPORTED, "uniqueItems" },
-    { S, "{\"type\":\"object\",\"minProperties\":2}", HY_E_UNSUPPORTED, "minProperties" },
-    { S, "{\"oneOf\":[{\"type\":\"array\",\"items\":{\"type\":\"integer\"}},{\"type\":\"array\"}]}", HY_E_UNSUPPORTED, "oneOf" },
-    { S, "{\"multipleOf\":0.123456789}", HY_E_UNSUPPORTED, "multipleOf" },
-    { R, "(", HY_E_ARG, "regex" },
-    { R, "a)", HY_E_ARG, "regex" },
-    { R, "*a", HY_E_ARG, "repeat" },
-    { R, "a**", HY_E_ARG, "repeat" },
-    { R, "[b-a]", HY_E_ARG, "order" },
-    { R, "[a", HY_E_ARG, "]" },
-    { R, "a{3,2}", HY_E_ARG, "order" },
-    { R, "\\", HY_E_ARG, "backslash" },
-    { R, "\\bword", HY_E_UNSUPPORTED, "\\b" },
-    { R, "(?P=name)", HY_E_UNSUPPORTED, "group" },
-    { R, "\xFF", HY_E_ARG, "UTF-8" },
-    { R, "a$b", HY_E_ARG, "no text" },
-    { R, "(.*a){40}.{60}(.*b){40}", HY_E_LIMIT, "regex" },
-    { G, "", HY_E_ARG, "root" },
-    { G, "a ::= \"x\"", HY_E_ARG, "root" },
-    { G, "root ::= root", HY_E_ARG, "left recursion" },
-    { G, "root ::= a\na ::= b \"x\"\nb ::= a?", HY_E_ARG, "left recursion" },
-    { G, "root ::= empty root \"a\" | \"b\"\nempty ::= \"\" | \"c\"", HY_E_ARG, "left recursion" },
-    { G, "root ::= \"a\" root", HY_E_ARG, "no text" },
-    { G, "root ::= nowhere", HY_E_ARG, "nowhere" },
-    { G, "root ::= \"a", HY_E_ARG, "missing" },
-    { G, "root ::= [a", HY_E_ARG, "]" },
-    { G, "root ::= \"a\"{2,1}", HY_E_ARG, "order" },
-    { G, "root ::= \"a\"{99999999999}", HY_E_ARG, "large" },
-    { G, "root ::= \"\\ud800\"", HY_E_ARG, "surrogate" },
-    { G, "root ::= \"a\"\nroot ::= \"b\"", HY_E_ARG, "above" },
-    { G, "root ::= @schema(\"x\")", HY_E_ARG, "x" },
-    { G, "root ::= @until(\"\")", HY_E_ARG, "empty" },
-    { G, "root ::= @nothing(\"a\")", HY_E_ARG, "unknown word" },
-    { G, "root ::= @until(\"a\"", HY_E_ARG, ")" },
-    { G, "root : \"a\"", HY_E_ARG, "::=" },
+    {S, "", HY_E_ARG, "JSON"},
+    {S, "{\"type\":", HY_E_ARG, "JSON"},
+    {S, "3", HY_E_ARG, "schema"},
+    {S, "false", HY_E_ARG, "no text"},
+    {S, "{\"type\":\"strnig\"}", HY_E_ARG, "strnig"},
+    {S, "{\"$ref\":\"#\"}", HY_E_ARG, "$ref"},
+    {S, "{\"allOf\":[{\"$ref\":\"#\"}]}", HY_E_ARG, "$ref"},
+    {S, "{\"anyOf\":[{\"type\":\"null\"},{\"$ref\":\"#\"}]}", HY_E_ARG, "$ref"},
+    {S, "{\"not\":{\"$ref\":\"#\"}}", HY_E_ARG, "$ref"},
+    {S,
+     "{\"$defs\":{\"a\":{\"$ref\":\"#/$defs/b\"},\"b\":{\"$ref\":\"#/$defs/a\"}},\"$ref\":\"#/"
+     "$defs/a\"}",
+     HY_E_ARG, "$ref"},
+    {S, "{\"$ref\":\"#/$defs/nowhere\"}", HY_E_ARG, "nowhere"},
+    {S, "{\"$ref\":\"#/properties/a/type\",\"properties\":{\"a\":{\"type\":\"string\"}}}", HY_E_ARG,
+     "schema"},
+    {S, "{\"$ref\":\"other.json\"}", HY_E_UNSUPPORTED, "$ref"},
+    {S, "{\"$dynamicRef\":\"#x\"}", HY_E_UNSUPPORTED, "$dynamicRef"},
+    {S, "{\"type\":\"object\",\"properties\":{\"x\":{\"$ref\":\"#\"}},\"required\":[\"x\"]}",
+     HY_E_ARG, "no text"}, /* never ends */
+    {S, "{\"minLength\":3,\"maxLength\":2}", HY_E_ARG, "minLength"},
+    {S, "{\"minItems\":3,\"maxItems\":2}", HY_E_ARG, "minItems"},
+    {S, "{\"minProperties\":3,\"maxProperties\":2}", HY_E_ARG, "minProperties"},
+    {S, "{\"minimum\":3,\"maximum\":2}", HY_E_ARG, "minimum"},
+    {S, "{\"minimum\":3,\"exclusiveMaximum\":3}", HY_E_ARG, "exclusiveMaximum"},
+    {S, "{\"type\":\"integer\",\"minimum\":1.25,\"maximum\":1.75}", HY_E_ARG, "no text"},
+    {S, "{\"type\":\"string\",\"enum\":[1,2]}", HY_E_ARG, "no text"},
+    {S, "{\"type\":\"string\",\"pattern\":\"^abc$\",\"minLength\":4}", HY_E_ARG, "no text"},
+    {S, "{\"allOf\":[{\"pattern\":\"^a\",\"type\":\"string\"},{\"pattern\":\"^b\"}]}", HY_E_ARG,
+     "no text"},
+    {S, "{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":false}}", HY_E_ARG,
+     "no text"},
+    {S, "{\"minLength\":-1}", HY_E_ARG, "minLength"},
+    {S, "{\"maxItems\":1.5}", HY_E_ARG, "maxItems"},
+    {S, "{\"multipleOf\":0}", HY_E_ARG, "multipleOf"},
+    {S, "{\"required\":\"a\"}", HY_E_ARG, "required"},
+    {S, "{\"properties\":[]}", HY_E_ARG, "properties"},
+    {S, "{\"properties\":{\"a\":1}}", HY_E_ARG, "properties"},
+    {S, "{\"anyOf\":{}}", HY_E_ARG, "anyOf"},
+    {S, "{\"enum\":[]}", HY_E_ARG, "enum"},
+    {S, "{\"pattern\":\"(\"}", HY_E_ARG, "pattern"},
+    {S, "{\"pattern\":\"a{1000}{1000}\"}", HY_E_ARG, "pattern"},
+    {S, "{\"type\":\"string\",\"pattern\":\"^((a{1,900}){1,900}){1,900}$\"}", HY_E_LIMIT,
+     "pattern"},
+    {S, "{\"pattern\":\"(a)\\\\1\"}", HY_E_UNSUPPORTED, "pattern"},
+    {S, "{\"pattern\":\"(?<=a)b\"}", HY_E_UNSUPPORTED, "pattern"},
+    {S, "{\"format\":\"iri\"}", HY_E_UNSUPPORTED, "format"},
+    {S, "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}",
+     HY_E_UNSUPPORTED, "uniqueItems"},
+    {S, "{\"type\":\"object\",\"minProperties\":2}", HY_E_UNSUPPORTED, "minProperties"},
+    {S, "{\"oneOf\":[{\"type\":\"array\",\"items\":{\"type\":\"integer\"}},{\"type\":\"array\"}]}",
+     HY_E_UNSUPPORTED, "oneOf"},
+    {S, "{\"multipleOf\":0.123456789}", HY_E_UNSUPPORTED, "multipleOf"},
+    {R, "(", HY_E_ARG, "regex"},
+    {R, "a)", HY_E_ARG, "regex"},
+    {R, "*a", HY_E_ARG, "repeat"},
+    {R, "a**", HY_E_ARG, "repeat"},
+    {R, "[b-a]", HY_E_ARG, "order"},
+    {R, "[a", HY_E_ARG, "]"},
+    {R, "a{3,2}", HY_E_ARG, "order"},
+    {R, "\\", HY_E_ARG, "backslash"},
+    {R, "\\bword", HY_E_UNSUPPORTED, "\\b"},
+    {R, "(?P=name)", HY_E_UNSUPPORTED, "group"},
+    {R, "\xFF", HY_E_ARG, "UTF-8"},
+    {R, "a$b", HY_E_ARG, "no text"},
+    {R, "(.*a){40}.{60}(.*b){40}", HY_E_LIMIT, "regex"},
+    {G, "", HY_E_ARG, "root"},
+    {G, "a ::= \"x\"", HY_E_ARG, "root"},
+    {G, "root ::= root", HY_E_ARG, "left recursion"},
+    {G, "root ::= a\na ::= b \"x\"\nb ::= a?", HY_E_ARG, "left recursion"},
+    {G, "root ::= empty root \"a\" | \"b\"\nempty ::= \"\" | \"c\"", HY_E_ARG, "left recursion"},
+    {G, "root ::= \"a\" root", HY_E_ARG, "no text"},
+    {G, "root ::= nowhere", HY_E_ARG, "nowhere"},
+    {G, "root ::= \"a", HY_E_ARG, "missing"},
+    {G, "root ::= [a", HY_E_ARG, "]"},
+    {G, "root ::= \"a\"{2,1}", HY_E_ARG, "order"},
+    {G, "root ::= \"a\"{99999999999}", HY_E_ARG, "large"},
+    {G, "root ::= \"\\ud800\"", HY_E_ARG, "surrogate"},
+    {G, "root ::= \"a\"\nroot ::= \"b\"", HY_E_ARG, "above"},
+    {G, "root ::= @schema(\"x\")", HY_E_ARG, "x"},
+    {G, "root ::= @until(\"\")", HY_E_ARG, "empty"},
+    {G, "root ::= @nothing(\"a\")", HY_E_ARG, "unknown word"},
+    {G, "root ::= @until(\"a\"", HY_E_ARG, ")"},
+    {G, "root : \"a\"", HY_E_ARG, "::="},
 };
 
 static void say_why(void **state)
@@ -96,32 +112,37 @@ static void say_why(void **state)
     for (size_t i = 0; i < HY_COUNT(faults); i++) {
         const fault *f = &faults[i];
         hy_gram *g = NULL;
-        hy_err err = { HY_OK, "" };
+        hy_err err = {HY_OK, ""};
         hy_status st = gram_compile(&g, f->kind, f->text, NULL, &err);
         if (st == HY_OK) fail_msg("%s: compiled", f->text);
-        if (st != f->status || !strstr(err.msg, f->says)) fail_msg("%s: status %d, '%s'", f->text, (int)st, err.msg);
+        if (st != f->status || !strstr(err.msg, f->says))
+            fail_msg("%s: status %d, '%s'", f->text, (int)st, err.msg);
     }
 }
 
 static void large_counts(void **state)
 {
-    hy_gram *g = must(S, "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\",\"properties\":{\"b\":{\"type\":\"string\",\"maxLength\":65536,"
+    hy_gram *g = must(S, "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"object\","
+                         "\"properties\":{\"b\":{\"type\":\"string\",\"maxLength\":65536,"
                          "\"minLength\":65535}},\"required\":[\"b\"]}},\"required\":[\"a\"]}");
     for (size_t n = 65534; n <= 65537; n++) {
-        hy_buf b = { 0 };
+        hy_buf b = {0};
         hy_buf_str(&b, "{\"a\":{\"b\":\"");
-        for (size_t i = 0; i < n; i++) hy_buf_str(&b, i % 2 ? "\xC3\xA9" : "\\u00e9"); /* characters count, not bytes */
+        for (size_t i = 0; i < n; i++)
+            hy_buf_str(&b, i % 2 ? "\xC3\xA9" : "\\u00e9"); /* characters count, not bytes */
         hy_buf_str(&b, "\"}}");
         assert_int_equal(gram_matches(g, b.data), n == 65535 || n == 65536);
         hy_buf_free(&b);
     }
     hy_gram_unref(g);
-    g = must(S, "{\"type\":\"array\",\"items\":{\"type\":\"null\"},\"minItems\":2,\"maxItems\":18446744073709551615}");
+    g = must(S, "{\"type\":\"array\",\"items\":{\"type\":\"null\"},\"minItems\":2,\"maxItems\":"
+                "18446744073709551615}");
     assert_true(gram_matches(g, "[null, null]"));
     assert_false(gram_matches(g, "[null]"));
     hy_gram_unref(g);
-    g = must(S, "{\"type\":\"array\",\"items\":{\"const\":0},\"minItems\":70000,\"maxItems\":70001}");
-    hy_buf b = { 0 };
+    g = must(S,
+             "{\"type\":\"array\",\"items\":{\"const\":0},\"minItems\":70000,\"maxItems\":70001}");
+    hy_buf b = {0};
     hy_buf_str(&b, "[0");
     for (int i = 1; i < 70000; i++) hy_buf_str(&b, ",0");
     size_t n = b.len;
@@ -144,19 +165,20 @@ static void deep(void **state)
     hy_gram *g = must(HY_GRAM_JSON_OBJECT, "");
     hy_err err;
     for (int depth = 10; depth <= 100000; depth *= 10) {
-        hy_buf b = { 0 };
+        hy_buf b = {0};
         bool m = true;
         hy_buf_str(&b, "{\"a\":");
         for (int i = 0; i < depth; i++) hy_buf_char(&b, '[');
         for (int i = 0; i < depth; i++) hy_buf_char(&b, ']');
         hy_buf_char(&b, '}');
         hy_status st = hy_gram_match(g, b.data, b.len, &m, &err);
-        if (depth <= 100 ? st != HY_OK || !m : depth > 1000 && st != HY_E_LIMIT) /* a bound, and it is said */
+        if (depth <= 100 ? st != HY_OK || !m
+                         : depth > 1000 && st != HY_E_LIMIT) /* a bound, and it is said */
             fail_msg("depth %d: status %d, match %d", depth, (int)st, m);
         hy_buf_free(&b);
     }
     hy_gram_unref(g);
-    hy_buf b = { 0 }; /* groups, brackets, schemas inside each other */
+    hy_buf b = {0}; /* groups, brackets, schemas inside each other */
     for (int i = 0; i < 100000; i++) hy_buf_char(&b, '(');
     assert_int_equal(gram_compile(&g, R, b.data, NULL, &err), HY_E_LIMIT);
     hy_buf_reset(&b);
@@ -188,7 +210,7 @@ static void deep(void **state)
 /* Many alternatives, combinations that multiply, long lists: bounded, with an answer. */
 static void wide(void **state)
 {
-    hy_buf b = { 0 };
+    hy_buf b = {0};
     hy_gram *g;
     hy_err err;
     hy_buf_str(&b, "{\"enum\":[0");
@@ -199,7 +221,8 @@ static void wide(void **state)
     assert_false(gram_matches(g, "\"label number 5000\""));
     hy_gram_unref(g);
     hy_buf_reset(&b); /* 200 optional properties */
-    hy_buf_str(&b, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"null\"},\"properties\":{\"p0\":{}");
+    hy_buf_str(&b, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"null\"},"
+                   "\"properties\":{\"p0\":{}");
     for (int i = 1; i < 200; i++) hy_buf_printf(&b, ",\"p%d\":{\"type\":\"integer\"}", i);
     hy_buf_str(&b, "}}");
     g = must(S, b.data);
@@ -208,7 +231,8 @@ static void wide(void **state)
     hy_gram_unref(g);
     hy_buf_reset(&b); /* 2^40 combinations */
     hy_buf_str(&b, "{\"allOf\":[true");
-    for (int i = 0; i < 40; i++) hy_buf_printf(&b, ",{\"anyOf\":[{\"minLength\":%d},{\"maxLength\":%d}]}", i, i);
+    for (int i = 0; i < 40; i++)
+        hy_buf_printf(&b, ",{\"anyOf\":[{\"minLength\":%d},{\"maxLength\":%d}]}", i, i);
     hy_buf_str(&b, "]}");
     assert_int_equal(gram_compile(&g, S, b.data, NULL, &err), HY_E_LIMIT);
     hy_buf_reset(&b); /* rules that double */
@@ -218,7 +242,8 @@ static void wide(void **state)
     assert_false(gram_matches(g, "abab"));
     hy_gram_unref(g);
     hy_buf_free(&b);
-    g = must(G, "root ::= s s s s s s\ns ::= (\"a\" s) | \"\" | (\"a\" \"a\" s)"); /* very ambiguous */
+    g = must(G,
+             "root ::= s s s s s s\ns ::= (\"a\" s) | \"\" | (\"a\" \"a\" s)"); /* very ambiguous */
     assert_true(gram_matches(g, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
     assert_false(gram_matches(g, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"));
     hy_gram_unref(g);
@@ -226,7 +251,7 @@ static void wide(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(say_why), cmocka_unit_test(large_counts), cmocka_unit_test(deep),
-                                        cmocka_unit_test(wide) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(say_why), cmocka_unit_test(large_counts),
+                                       cmocka_unit_test(deep), cmocka_unit_test(wide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
