@@ -165,14 +165,10 @@ static bool try_pages(hy_sched *s, hy_sched_req *r)
     return false;
 }
 
-bool hy_sched_start(hy_sched *s, hy_sched_req *r, uint64_t now_us)
+static bool start(hy_sched *s, hy_sched_req *r, uint64_t now_us)
 {
     if (!try_pages(s, r)) return false;
-    hy_sched_req **at = &s->wait_first;
-    while (*at != r) at = &(*at)->next;
-    *at = r->next;
-    s->n_wait--;
-    r->next = NULL;
+    hy_sched_unlist(s, r);
     r->state = HY_SQ_RUN;
     r->lead_lost = false;
     if (!r->started) {
@@ -202,6 +198,6 @@ void hy_sched_admit(hy_sched *s, uint64_t now_us)
             best = r;
             least = rank;
         }
-        if (!hy_sched_start(s, best, now_us)) return;
+        if (!start(s, best, now_us)) return;
     }
 }

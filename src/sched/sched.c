@@ -33,21 +33,20 @@ void hy_sched_add(hy_sched *s, hy_sched_req *r)
 {
     r->state = HY_SQ_WAIT;
     r->next = NULL;
-    hy_sched_req **at = &s->wait_first;
-    while (*at) at = &(*at)->next;
-    *at = r;
+    if (s->wait_last) s->wait_last->next = r;
+    else s->wait_first = r;
+    s->wait_last = r;
     s->n_wait++;
 }
 
-static void take_out(hy_sched *s, hy_sched_req *r)
+void hy_sched_unlist(hy_sched *s, hy_sched_req *r)
 {
     if (r->state == HY_SQ_WAIT) {
-        hy_sched_req **at = &s->wait_first;
-        while (*at && *at != r) at = &(*at)->next;
-        if (*at) {
-            *at = r->next;
-            s->n_wait--;
-        }
+        hy_sched_req **at = &s->wait_first, *before = NULL;
+        for (; *at != r; at = &before->next) before = *at;
+        *at = r->next;
+        if (s->wait_last == r) s->wait_last = before;
+        s->n_wait--;
     } else if (r->state == HY_SQ_RUN) {
         uint32_t i = 0;
         while (i < s->n_run && s->run[i] != r) i++;
@@ -73,14 +72,14 @@ void hy_sched_remove(hy_sched *s, hy_sched_req *r, uint32_t n_out)
     let_go(s, r);
     if (r->ticket != HY_SCHED_NO_TICKET && s->o.swap) hy_kv_swap_drop(s->o.swap, r->ticket);
     r->ticket = HY_SCHED_NO_TICKET;
-    take_out(s, r);
+    hy_sched_unlist(s, r);
     r->lead = NULL;
     r->n_done = r->n_give = r->n_hit = 0;
     hy_sched_unfollow(s, r);
     if (n_out != UINT32_MAX) s->out_mean = s->out_mean > 0 ? 0.9 * s->out_mean + 0.1 * n_out : HY_MAX(n_out, 1u);
 }
 
-void hy_sched_pause(hy_sched *s, uint32_t i, uint64_t now_us)
+static void pause_it(hy_sched *s, uint32_t i, uint64_t now_us)
 {
     hy_sched_req *r = s->run[i];
     if (s->o.prefix_cache && r->put && r->n_done)
@@ -92,7 +91,7 @@ void hy_sched_pause(hy_sched *s, uint32_t i, uint64_t now_us)
         r->n_swapped = r->n_done;
     }
     hy_kv_truncate(s->o.kv, &r->table, 0);
-    take_out(s, r);
+    hy_sched_unlist(s, r);
     r->n_done = r->n_give = r->n_hit = 0;
     r->lead = NULL;
     hy_sched_unfollow(s, r);
@@ -218,7 +217,7 @@ static bool pause_somebody(hy_sched *s, uint32_t keep, uint64_t now_us)
         if (i != keep && s->run[s->n_run - 1 - i]->table.n_tok && s->n_run - 1 - i != keep)
             victim = s->n_run - 1 - i; /* holds only pages of others: they come free when all of these go */
     if (victim == s->n_run) return false;
-    hy_sched_pause(s, victim, now_us);
+    pause_it(s, victim, now_us);
     return true;
 }
 
@@ -273,7 +272,7 @@ hy_status hy_sched_step(hy_sched *s, uint64_t now_us, uint32_t *n_tok, hy_err *e
     return HY_OK;
 }
 
-void hy_sched_done(hy_sched *s, double ms)
+void hy_sched_done(hy_sched *s)
 {
     hy_kv *kv = s->o.kv;
     for (uint32_t i = 0; i < s->n_run; i++) {
@@ -290,5 +289,9 @@ void hy_sched_done(hy_sched *s, double ms)
             r->n_done = 0;
         }
     }
+}
+
+void hy_sched_took(hy_sched *s, double ms)
+{
     hy_sched_cost_add(&s->cost, s->step_tok, s->step_keys, ms);
 }

@@ -161,7 +161,7 @@ typedef struct hy_sched {
     hy_sched_cost cost;
     hy_sched_req **run;        /* [n_seq], in order of admission */
     uint32_t n_run;
-    hy_sched_req *wait_first;
+    hy_sched_req *wait_first, *wait_last;
     uint32_t n_wait;
     hy_sched_seq *seq;         /* [n_seq], of run[] */
     hy_sched_hold *hold;       /* [n_seq] */
@@ -184,8 +184,10 @@ void hy_sched_admit(hy_sched *s, uint64_t now_us);
 /* Shares of the next step in run[i]->n_give, pages reserved. Where they run out somebody is paused. *n_tok: 0
  * when nobody runs. */
 hy_status hy_sched_step(hy_sched *s, uint64_t now_us, uint32_t *n_tok, hy_err *err);
-/* The step was computed in `ms`: n_done moves on, full pages become known, windows slide. */
-void hy_sched_done(hy_sched *s, double ms);
+/* The step was computed: n_done moves on, full pages become known, windows slide. */
+void hy_sched_done(hy_sched *s);
+/* How long it took, until its tokens were given out: for the cost model. */
+void hy_sched_took(hy_sched *s, double ms);
 /* r (running, nothing computed, r->lead_fork) takes over the pages of its lead, whose prompt is computed. */
 hy_status hy_sched_fork(hy_sched *s, hy_sched_req *r, hy_err *err);
 
@@ -194,9 +196,8 @@ uint32_t hy_sched_expect(const hy_sched *s, const hy_sched_req *r);
 void hy_sched_load_of(const hy_sched *s, hy_sched_load *out);
 
 /* private to the room */
-void hy_sched_pause(hy_sched *s, uint32_t i, uint64_t now_us);
+void hy_sched_unlist(hy_sched *s, hy_sched_req *r); /* out of the list it is in */
 uint32_t hy_sched_pages(const hy_kv *kv, uint32_t group, uint32_t n_tok, uint32_t n_step);
-bool hy_sched_start(hy_sched *s, hy_sched_req *r, uint64_t now_us);
 void hy_sched_follow(hy_sched *s, hy_sched_req *r);
 void hy_sched_unfollow(hy_sched *s, const hy_sched_req *lead);
 double hy_sched_rank_of(const hy_sched *s, const hy_sched_req *r, uint64_t now_us);

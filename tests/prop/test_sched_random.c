@@ -188,7 +188,8 @@ static void one_step(world *w)
     w->n_tok += n_tok;
     bool out[64];
     for (uint32_t i = 0; i < n_row; i++) out[i] = row[i]->n_done + row[i]->n_give == row[i]->n_known;
-    hy_sched_done(&w->s, ms);
+    hy_sched_done(&w->s);
+    hy_sched_took(&w->s, ms);
     for (uint32_t i = 0; i < n_row; i++) {
         job *j = row[i]->owner;
         if (!out[i]) continue;
