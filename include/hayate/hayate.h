@@ -76,6 +76,13 @@ typedef struct hy_options {
     /* Called while loading from the opening thread; return true to cancel. May be NULL. */
     bool (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;
+    /* speculation: some tokens of a step are drafted and checked by the model; the text stays what it is without */
+    const char *draft;         /* a smaller model with the same vocabulary: GGUF or folder; NULL: none */
+    const char *speculate;     /* who drafts, for requests that do not say: "off", "ngram" (what followed the last
+                                  tokens earlier in the text), "draft" (the draft model), "self" (the model's own
+                                  weights at 4 bits), "auto"; NULL: off */
+    uint32_t spec_max;         /* drafted tokens of a request in one step, at most 16; 0: 8 */
+    uint32_t spec_store;       /* "ngram" also looks in so many tokens of finished answers of the same tenant; 0: not */
 } hy_options;
 
 HY_API void hy_options_init(hy_options *o);
@@ -109,6 +116,12 @@ typedef struct hy_guide {
 typedef enum hy_pool { HY_POOL_NONE, HY_POOL_LAST, HY_POOL_MEAN } hy_pool;
 
 #define HY_TOP_LOGPROBS_MAX 20
+
+/* Who drafts for a request; must be open in the engine (hy_options.speculate, hy_options.draft). */
+typedef enum hy_speculate {
+    HY_SPECULATE_DEFAULT = -1, HY_SPECULATE_OFF, HY_SPECULATE_NGRAM, HY_SPECULATE_DRAFT, HY_SPECULATE_SELF,
+    HY_SPECULATE_AUTO          /* whoever is there and promises most */
+} hy_speculate;
 
 /* Everything is copied by hy_submit. Start from hy_params_init. */
 typedef struct hy_params {
@@ -158,6 +171,7 @@ typedef struct hy_params {
      * quick and must not call the engine. May be NULL. Not called after hy_release returned. */
     void (*notify)(void *ctx);
     void *notify_ctx;
+    int32_t speculate;         /* HY_SPECULATE_*; DEFAULT: as the engine's options say */
 } hy_params;
 
 HY_API void hy_params_init(hy_params *p);
@@ -311,6 +325,8 @@ typedef struct hy_stats {
     /* share of a step by operator (options.timing) */
     uint32_t n_op;
     struct { const char *name; double seconds; } op[HY_STATS_OPS];
+    double spec_gain;          /* tokens a ms that the last step expected, over plain decoding's; 1: none drafted */
+    uint64_t spec_drafted[16], spec_accepted[16]; /* by place in the draft */
     /* memory by purpose, in bytes; sums up to the process within 5 % */
     uint32_t n_ledger;
     struct { const char *name; uint64_t bytes; } ledger[HY_STATS_LEDGER];

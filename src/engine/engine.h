@@ -5,6 +5,7 @@
 #define HY_ENGINE_H
 
 #include "core.h"
+#include "draft.h"
 #include "gram/gram.h"
 #include "sample/sample.h"
 #include "sched/sched.h"
@@ -120,6 +121,7 @@ struct hy_request {
     hy_token *plp;             /* [n_prompt], prompt logprobs */
     hy_sample_logprob *plp_top;/* [n_prompt, prompt_logprobs] */
     uint32_t n_plp;            /* entries computed */
+    hy_draft_seq draft;
     double *pool_sum;          /* [n_embd], mean */
     float *embd;               /* [n_embd] */
     uint32_t n_pooled;
@@ -185,6 +187,7 @@ struct hy_engine {
     uint32_t *mask;            /* bits of the vocabulary */
     uint32_t *not_end;         /* the same: all but end tokens */
     hy_sampler *sampler;
+    hy_drafts *drafts;         /* NULL: no speculation */
     uint64_t us_map;           /* when the page map was last published */
     bool map_stale;
 

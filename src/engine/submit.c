@@ -13,6 +13,7 @@ void hy_params_init(hy_params *p)
     p->repeat_penalty = 1;
     p->top_logprobs = -1;
     p->prompt_logprobs = -1;
+    p->speculate = HY_SPECULATE_DEFAULT;
 }
 
 static hy_status copy_sampling(hy_request *r, const hy_params *p, uint32_t n_vocab, hy_err *err)

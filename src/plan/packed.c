@@ -81,7 +81,7 @@ static bool key_of(const hy_loader *l, uint64_t *out)
     uint32_t panel = l->opts->kern->panel;
     uint64_t h = add_u64(VERSION, panel);
     h = add(h, l->m->family->name, strlen(l->m->family->name));
-    h = add_u64(h, (uint64_t)(int64_t)l->opts->quantise);
+    h = add_u64(h, (uint64_t)(int64_t)l->opts->quantise + ((uint64_t)l->opts->requantise << 32));
     if (!add_source(&h, l->file)) return false;
     for (uint32_t i = 0; i < l->n_job; i++) {
         const hy_load_job *j = &l->job[i];

@@ -44,6 +44,7 @@ typedef struct hy_load_opts {
     void *progress_ctx;
     volatile const int *cancel;/* not NULL and != 0: stop with HY_E_CANCELLED */
     int quantise;              /* -1: keep; else hy_qtype that float matrices become while loading */
+    bool requantise;           /* and quantised ones that take more bits */
     /* Files that the packed form is looked for in, in this order; when none is right it is packed and kept in the
      * first that can be written. Owner: the caller. */
     const char *const *packed;

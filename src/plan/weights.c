@@ -96,6 +96,13 @@ static bool may_quantise(hy_role role)
     return role != HY_W_ROUTER && role != HY_W_S_ROUTER && role != HY_W_POS_EMBD;
 }
 
+static bool may_become(const hy_load_opts *o, const hy_qtraits *q)
+{
+    const hy_qtraits *to = hy_quant((hy_qtype)o->quantise);
+    uint64_t have = (uint64_t)q->block_bytes * to->block, want = (uint64_t)to->block_bytes * q->block;
+    return q->is_float || (o->requantise && want < have);
+}
+
 static hy_status prepare_matrix(hy_loader *l, hy_load_job *j, const hy_tensor_spec *spec,
                                 hy_err *err)
 {
@@ -112,7 +119,7 @@ static hy_status prepare_matrix(hy_loader *l, hy_load_job *j, const hy_tensor_sp
         return hy_fail(err, HY_E_UNSUPPORTED, "tensor %s: type %s cannot be transposed", t->name,
                        q->name);
     j->type = t->qtype;
-    if (l->opts->quantise >= 0 && q->is_float && may_quantise(spec->role) &&
+    if (l->opts->quantise >= 0 && may_quantise(spec->role) && may_become(l->opts, q) &&
         j->k % hy_quant((hy_qtype)l->opts->quantise)->block == 0)
         j->type = (hy_qtype)l->opts->quantise;
     j->w->n_expert = j->n_part;
