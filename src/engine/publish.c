@@ -8,18 +8,19 @@ void hy_publish_counts(hy_engine *e)
 {
     const hy_kv *kv = e->core->kv;
     const hy_sched *s = &e->sched;
-    uint64_t slots = 0;
-    uint32_t decode = 0, paused = 0;
+    uint32_t all = hy_kv_group_of(kv, 0)->n_page, used = all - hy_kv_available(kv, 0), decode = 0, paused = 0;
+    uint64_t slots = (uint64_t)used * HY_KV_PAGE_TOK;
     for (uint32_t i = 0; i < s->n_run; i++) {
-        slots += s->run[i]->n_done;
+        /* pages may be shared, but what is reserved and not filled yet is a sequence's own */
+        uint64_t room = (uint64_t)s->run[i]->table.n_page[0] * HY_KV_PAGE_TOK;
+        slots -= HY_MIN(slots, room - HY_MIN(room, s->run[i]->n_done));
         decode += s->run[i]->decoding;
     }
     for (const hy_sched_req *r = s->wait_first; r; r = r->next) paused += r->us_paused_at != 0;
     hy_kv_cache_stats cs;
     hy_kv_cache_stats_of(kv, &cs);
-    uint32_t all = hy_kv_group_of(kv, 0)->n_page;
     HY_SET(e->c_page_all, all);
-    HY_SET(e->c_page_used, all - hy_kv_available(kv, 0));
+    HY_SET(e->c_page_used, used);
     HY_SET(e->c_slot_used, slots);
     HY_SET(e->c_running, s->n_run);
     HY_SET(e->c_run_decode, decode);
@@ -44,7 +45,10 @@ void hy_publish_counts(hy_engine *e)
     HY_SET(e->load[1], l.out_left);
     HY_SET(e->load[2], l.out_wait);
     HY_SET(e->load[3], l.keys);
-    HY_SET(e->load[4], l.page_share);
+    HY_SET(e->load[4], l.tok_free);
+    HY_SET(e->load[5], l.tok_run);
+    HY_SET(e->load[6], l.tok_wait);
+    HY_SET(e->load[7], l.out_mean);
     HY_SET(e->load_n[0], l.n_run);
     HY_SET(e->load_n[1], l.n_wait);
     HY_SET(e->load_n[2], l.n_decode);
@@ -84,7 +88,10 @@ double hy_engine_predict_wait(const hy_engine *e, uint32_t n_prompt)
     l.out_left = HY_GET(e->load[1]);
     l.out_wait = HY_GET(e->load[2]);
     l.keys = HY_GET(e->load[3]);
-    l.page_share = HY_GET(e->load[4]);
+    l.tok_free = HY_GET(e->load[4]);
+    l.tok_run = HY_GET(e->load[5]);
+    l.tok_wait = HY_GET(e->load[6]);
+    l.out_mean = HY_GET(e->load[7]);
     l.n_run = HY_GET(e->load_n[0]);
     l.n_wait = HY_GET(e->load_n[1]);
     l.n_decode = HY_GET(e->load_n[2]);

@@ -155,9 +155,12 @@ void hy_sched_load_of(const hy_sched *s, hy_sched_load *out)
     for (const hy_sched_req *r = s->wait_first; r; r = r->next) {
         out->prompt_left += r->n_known;
         out->out_wait += hy_sched_expect(s, r);
+        out->tok_wait += r->n_known + hy_sched_expect(s, r);
     }
-    uint32_t all = hy_kv_group_of(s->o.kv, 0)->n_page;
-    out->page_share = 1 - (double)hy_kv_available(s->o.kv, 0) / all;
+    uint32_t free = hy_kv_available(s->o.kv, 0), all = hy_kv_group_of(s->o.kv, 0)->n_page;
+    out->tok_free = (double)free * HY_KV_PAGE_TOK;
+    out->tok_run = (double)(all - free) * HY_KV_PAGE_TOK;
+    out->out_mean = s->out_mean;
 }
 
 /* ---- a step ----------------------------------------------------------------------------------- */

@@ -91,7 +91,9 @@ typedef struct hy_sched_load {
     double out_left;           /* expected tokens to come, of those that run */
     double out_wait;           /* and of those that wait */
     double keys;               /* key tokens that a decode step reads */
-    double page_share;         /* pages in use by running sequences / all pages */
+    double tok_free, tok_run;  /* tokens that free pages hold; that those of running sequences do */
+    double tok_wait;           /* tokens that the waiting will need, their answers included */
+    double out_mean;           /* length of an answer */
     double itl_ms;
     double w[3];               /* of the cost model */
 } hy_sched_load;

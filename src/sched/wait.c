@@ -12,11 +12,20 @@ static double chunk_of(const hy_sched_load *l, double d, double *ms)
     return x;
 }
 
+/* Ends of running requests that must come first: for a slot, and for pages. */
+static double ends_ahead(const hy_sched_load *l, uint32_t n_prompt)
+{
+    double slots = (double)l->n_run + l->n_wait + 1 - l->n_seq;
+    double lack = l->tok_wait + n_prompt + l->out_mean - l->tok_free;
+    double pages = l->n_run && l->tok_run > 0 ? ceil(lack * l->n_run / l->tok_run) : 0;
+    return HY_MAX(slots, pages);
+}
+
 double hy_sched_predict_wait(const hy_sched_load *l, uint32_t n_prompt)
 {
     double d = l->n_decode, wait = 0;
-    /* a slot: as many ends as stand between this request and one; answers end evenly over their rest */
-    double ahead = (double)l->n_run + l->n_wait + 1 - l->n_seq;
+    /* answers end evenly over their rest */
+    double ahead = ends_ahead(l, n_prompt);
     if (ahead > 0 && l->n_run > 0) {
         double step = l->w[0] + l->w[1] * l->n_run + l->w[2] * l->keys / 1000;
         double first = HY_MIN(ahead, l->n_run), rest = ahead - first;

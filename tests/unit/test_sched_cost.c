@@ -182,7 +182,7 @@ static void victims(void **state)
 
 static void waits(void **state)
 {
-    hy_sched_load l = { .n_seq = 4, .n_step = 256, .itl_ms = 100, .w = { 10, 1, 0 } };
+    hy_sched_load l = { .n_seq = 4, .n_step = 256, .itl_ms = 100, .w = { 10, 1, 0 }, .tok_free = 1e6 };
     /* an idle engine: the prompt alone */
     assert_true(fabs(hy_sched_predict_wait(&l, 100) - 110) < 1);
     /* four chunks of a long one */
@@ -194,7 +194,7 @@ static void waits(void **state)
     assert_true(behind > 1100 && behind < 1300);
     /* full: four answers of 50 tokens each at 14 ms a step; the first of them ends in some 20 steps */
     l = (hy_sched_load){ .n_seq = 4, .n_step = 256, .itl_ms = 100, .w = { 10, 1, 0 }, .n_run = 4, .n_decode = 4,
-                         .out_left = 200 };
+                         .out_left = 200, .tok_free = 1e6 };
     double full_up = hy_sched_predict_wait(&l, 10), last = full_up;
     assert_true(full_up > 200 && full_up < 700);
     for (uint32_t n = 1; n < 20; n++) { /* and longer with each that waits */
@@ -204,6 +204,11 @@ static void waits(void **state)
         assert_true(now > last);
         last = now;
     }
+    /* slots are free, but pages only for 100 tokens: one of two answers must end, some 17 steps on */
+    l = (hy_sched_load){ .n_seq = 4, .n_step = 256, .itl_ms = 100, .w = { 10, 1, 0 }, .n_run = 2, .n_decode = 2,
+                         .out_left = 50, .tok_free = 100, .tok_run = 1000 };
+    double fits = hy_sched_predict_wait(&l, 90), lacks = hy_sched_predict_wait(&l, 110);
+    assert_true(lacks - fits > 100 && lacks - fits < 400);
 }
 
 int main(void)
