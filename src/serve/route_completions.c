@@ -115,10 +115,12 @@ static bool put_prompt_tokens(hy_gen *g, const completion *c, const hy_answer *a
     hy_buf text = { 0 };
     bool ok = true;
     uint64_t at = 0;
-    for (uint32_t i = n_added(g, a, n); ok && i < n; i++) {
+    uint32_t first = n_added(g, a, n);
+    for (uint32_t i = first; ok && i < n; i++) {
         char *s = NULL;
         size_t len = 0;
-        ok = hy_logprobs_legacy_put(l, engine_of(g), t[i].id, (double)t[i].logprob, t[i].top, t[i].n_top, c->top, at);
+        /* the first token of a text has none, also where BOS stands before it: clients count on that */
+        ok = hy_logprobs_legacy_put(l, engine_of(g), t[i].id, i == first ? (double)NAN : (double)t[i].logprob, t[i].top, t[i].n_top, c->top, at);
         if (hy_engine_piece(engine_of(g), t[i].id, &s, &len, NULL) == HY_OK) hy_utf8_stream_put(&u, s, len, &text);
         hy_memory_free(s);
         at += n_chars(text.data, text.len);

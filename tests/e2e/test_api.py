@@ -138,6 +138,8 @@ class Completions(ApiTest):
         self.assertEqual(r["choices"][0]["text"], PROMPT)
         self.assertEqual(r["usage"]["completion_tokens"], 0)
         self.assertEqual("".join(lp["tokens"]), PROMPT)
+        self.assertIsNone(lp["token_logprobs"][0])
+        self.assertTrue(all(x <= 0 for x in lp["token_logprobs"][1:]))
         for t, at in zip(lp["tokens"], lp["text_offset"]):
             self.assertEqual(PROMPT[at:at + len(t)], t)
         # the logprob of a token does not depend on how it was asked for: its own answer says the same
