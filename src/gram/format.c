@@ -27,7 +27,7 @@
     ":){0,4}" H16 ")?::" LS32 "|(?:(?:" H16 ":){0,5}" H16 ")?::" H16 "|(?:(?:" H16 ":){0,6}" H16   \
     ")?::)"
 #define PCT   "%[0-9A-Fa-f]{2}"
-#define UNRES "A-Za-z0-9._~-"
+#define UNRES "A-Za-z0-9._~\\-"
 #define SUB   "!$&'()*+,;="
 #define PCHAR "(?:[" UNRES SUB ":@]|" PCT ")"
 #define AUTHORITY                                                                                  \

@@ -60,6 +60,7 @@ typedef struct hy_branch {     /* what the conditions of a branch demand */
     size_t n_excluded, cap_excluded;
     hy_number num;
     hy_dfa *num_more;          /* further multiples, or NULL */
+    hy_ast *num_not;           /* numbers that are left out, or NULL */
     uint32_t min_len, max_len, min_items, max_items, min_props, max_props;
     bool unique, props_counted;
     hy_dfa *str;               /* NULL: any */

@@ -173,6 +173,18 @@ static uint32_t emit_contains(array *a, const contained *k, uint32_t next)
 
 enum { UNIQUE_MAX = 8 };
 
+/* Adds v if it meets the branch and is not there yet; false: too many. */
+static bool add_value(array *a, const hy_branch *b, json_t *v, json_t *out[UNIQUE_MAX], size_t *n)
+{
+    bool ok = true;
+    for (size_t j = 0; ok && j < b->c.n; j++) ok = hy_cond_valid(a->sc, v, &b->c.c[j]);
+    for (size_t j = 0; ok && j < *n; j++) ok = !hy_json_same(v, out[j]);
+    if (!ok) return true;
+    if (*n == UNIQUE_MAX) return false;
+    out[(*n)++] = v;
+    return true;
+}
+
 /* The values that an item may be, where they are few; 0: not known to be few. */
 static size_t few_values(array *a, json_t *out[UNIQUE_MAX])
 {
@@ -180,18 +192,17 @@ static size_t few_values(array *a, json_t *out[UNIQUE_MAX])
     size_t n = 0, n_br = hy_schema_expand(a->sc, &a->rest, false, &br);
     for (size_t i = 0; i < n_br; i++) {
         hy_branch b;
+        bool ok = true;
         if (!hy_schema_gather(a->sc, &br[i], &b)) continue;
-        if (!b.finite) return 0;
-        size_t m = b.finite_list ? json_array_size(b.finite) : 1;
-        for (size_t k = 0; k < m; k++) {
-            json_t *v = b.finite_list ? json_array_get(b.finite, k) : b.finite;
-            bool ok = true;
-            for (size_t j = 0; ok && j < b.c.n; j++) ok = hy_cond_valid(a->sc, v, &b.c.c[j]);
-            for (size_t j = 0; ok && j < n; j++) ok = !hy_json_same(v, out[j]);
-            if (!ok) continue;
-            if (n == UNIQUE_MAX) return 0;
-            out[n++] = v;
+        if (!b.finite && b.types & ~(uint32_t)(T_NULL | T_BOOL)) return 0;
+        if (!b.finite) {
+            json_t *each[] = { json_null(), json_true(), json_false() };
+            for (size_t k = 0; k < HY_COUNT(each); k++) ok &= add_value(a, &b, each[k], out, &n);
         }
+        size_t m = b.finite_list ? json_array_size(b.finite) : b.finite != NULL;
+        for (size_t k = 0; ok && k < m; k++)
+            ok = add_value(a, &b, b.finite_list ? json_array_get(b.finite, k) : b.finite, out, &n);
+        if (!ok) return 0;
     }
     return n;
 }

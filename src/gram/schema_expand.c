@@ -213,7 +213,7 @@ static bool breakable(const char *key)
                                         "minItems",
                                         "maxItems",
                                         "minProperties",
-                                        "maxProperties"};
+                                        "maxProperties", "multipleOf"};
     for (size_t i = 0; i < HY_COUNT(words); i++)
         if (strcmp(words[i], key) == 0) return true;
     return false;
@@ -226,8 +226,7 @@ static bool ignorable(const char *key, json_t *v)
         "items",         "prefixItems",           "additionalItems",
         "contains",      "minContains",           "maxContains",
         "uniqueItems",   "additionalProperties",  "patternProperties",
-        "propertyNames", "unevaluatedProperties", "unevaluatedItems",
-        "multipleOf",    "dependentSchemas",      "dependencies"};
+        "propertyNames", "unevaluatedProperties", "unevaluatedItems",    "dependentSchemas",      "dependencies"};
     for (size_t i = 0; i < HY_COUNT(hard); i++)
         if (strcmp(hard[i], key) == 0)
             return json_is_true(v) ? strcmp(key, "uniqueItems") != 0 && strcmp(key, "contains") != 0

@@ -210,6 +210,16 @@ static bool gather_break(hy_sc *sc, hy_branch *b, const hy_cond *c)
         (max ? lower : upper)(sc, b, v, k[0] == 'm');
         return true;
     }
+    if (strcmp(k, "multipleOf") == 0) {
+        char text[40];
+        hy_number m = {.integer = true, .fraction = true, .has_mul = true};
+        hy_number_text(v, text);
+        if (!hy_decimal_parse(&m.mul, text)) hy_schema_cannot(sc, "multipleOf", "too many digits");
+        b->types &= T_INT | T_FRAC;
+        if (!b->num_not) b->num_not = hy_ast_new(sc->gc, A_ALT);
+        hy_ast_add(sc->gc, b->num_not, hy_ast_dfa(sc->gc, hy_number_dfa(sc->gc, &m)));
+        return true;
+    }
     if (strcmp(k, "pattern") == 0 || strcmp(k, "format") == 0) {
         hy_dfa *d = k[0] == 'p' ? hy_schema_pattern(sc, "pattern", json_string_value(v))
                                 : format_of(sc, json_string_value(v));
@@ -296,13 +306,15 @@ hy_dfa *hy_schema_number(hy_sc *sc, const hy_branch *b)
     hy_ast *out = hy_ast_new(gc, A_ALT);
     for (size_t i = 0; i < b->n_excluded; i++)
         if (json_is_number(b->excluded[i])) hy_ast_add(gc, out, number_forms(sc, b->excluded[i]));
+    if (b->num_not) hy_ast_add(gc, out, b->num_not);
     bool plain = !n.has_lo && !n.has_hi && !n.has_mul && n.integer && !out->n && !b->num_more;
     hy_dfa **kept = n.fraction ? &sc->number_any : &sc->integer_any;
     if (plain && *kept) return *kept;
     hy_dfa *d = hy_number_dfa(gc, &n);
     if (b->num_more) d = hy_dfa_and(gc, d, b->num_more);
     if (out->n) {
-        static const char form[] = "-?[0-9]+(\\.[0-9]+)?";
+        /* without exponents, and without the second way to write zero */
+        static const char form[] = "[0-9]+(\\.[0-9]+)?|-(?=[0-9.]*[1-9])[0-9]+(\\.[0-9]+)?";
         d = hy_dfa_and(gc, d, hy_regex_dfa(gc, NULL, form, sizeof form - 1, HY_RE_FULL));
         d = hy_dfa_minus(gc, d, hy_dfa_from(gc, out));
     }

@@ -81,16 +81,22 @@ static bool says(const hy_conds *c, const char *word)
     return false;
 }
 
-/* Nothing said about further names: closed where names are declared, as those who use schemas to
- * get an answer expect; open where none are. */
+/* Nothing said about further names: closed where names are declared, as those who use schemas to get an
+ * answer expect; open where none are, or where the declared ones are too few. */
 static bool closed(const object *o)
 {
     const hy_conds *c = &o->b->c;
+    const char *key;
+    json_t *v;
+    size_t n = 0;
     if (says(c, "additionalProperties") || says(c, "unevaluatedProperties") ||
         says(c, "propertyNames"))
         return false;
     if (!says(c, "properties") && !says(c, "patternProperties")) return false;
-    return o->n >= o->min;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->c[i].kind == C_IS)
+            json_object_foreach(json_object_get(c->c[i].s, "properties"), key, v) n++;
+    return n >= o->min;
 }
 
 static void check_unevaluated(const object *o)

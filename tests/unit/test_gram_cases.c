@@ -164,6 +164,7 @@ typedef struct set {
 } set;
 static const set sets[] = {
     {"schemas.jsonl", must_hold},
+    {"words.jsonl", must_hold},
     {"grammars.jsonl", must_hold},
     {"unsupported_keywords.jsonl", hold_or_name},
     {"invalid_schemas.jsonl", must_fail},
