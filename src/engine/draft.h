@@ -65,7 +65,6 @@ typedef struct hy_drafts {
     struct hy_request **who;   /* [n_seq], of want */
     hy_spec_worth match, model;/* everybody's experience */
     hy_spec_cost target, cost;
-    double draft_ms;           /* of this step */
     /* read by any thread */
     _Atomic double gain;       /* expected by the last share: tokens a ms over plain decoding's */
     _Atomic uint64_t n_drafted[HY_SPEC_MAX], n_accepted[HY_SPEC_MAX]; /* by position */
@@ -76,6 +75,7 @@ hy_status hy_draft_by_name(const char *name, uint32_t *by, hy_err *err);
 /* *out: NULL where o asks for no speculation. The core is open and nothing runs. */
 hy_status hy_drafts_open(hy_drafts **out, hy_core *c, const hy_options *o, hy_err *err);
 void hy_drafts_close(hy_drafts *d);                /* accepts NULL */
+void hy_drafts_stats(const hy_drafts *d, hy_stats *out); /* accepts NULL */
 uint64_t hy_drafts_bytes(const hy_drafts *d);      /* memory held; accepts NULL */
 
 /* Token by token, and where generations end: what one writes the other reads. */
@@ -88,7 +88,7 @@ void hy_draft_seq_close(struct hy_request *r);
 /* Engine thread; all accept an engine without speculation. */
 void hy_draft_propose(struct hy_engine *e);
 void hy_draft_settle(struct hy_engine *e, struct hy_request *r, uint32_t n_drafted, uint32_t n_accepted);
-void hy_draft_step_took(struct hy_engine *e, double ms, uint32_t n_tok, bool plain);
+void hy_draft_step_took(struct hy_engine *e, double ms, const hy_batch *b);
 void hy_draft_pause(struct hy_engine *e, struct hy_request *r); /* pages back */
 void hy_draft_end(struct hy_engine *e, struct hy_request *r);   /* the same, and the answer into the store */
 hy_status hy_drafts_measure(struct hy_engine *e, hy_err *err);  /* what rows cost; before the thread starts */

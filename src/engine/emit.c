@@ -32,6 +32,7 @@ void hy_emit_finish(hy_engine *e, hy_request *r, hy_finish f)
     bool whole = (f == HY_FINISH_STOP || f == HY_FINISH_LENGTH) && r->pool == HY_POOL_NONE;
     if (r->q.state == HY_SQ_WAIT) atomic_fetch_sub(&e->n_waiting_all, 1);
     show(r);
+    hy_draft_end(e, r);
     if (r->q.state != HY_SQ_NONE) hy_sched_remove(&e->sched, &r->q, whole ? r->q.n_known - r->n_prompt : UINT32_MAX);
     e->map_stale = true;
     hy_span_end(r, now);
@@ -203,6 +204,24 @@ static void pool_rows(hy_engine *e, hy_request *r)
     hy_emit_finish(e, r, HY_FINISH_STOP);
 }
 
+/* ---- drafts ----------------------------------------------------------------------------------- */
+
+/* Rows of logits: after the last known token, and after each drafted one. As long as the draw is the drafted token
+ * the next row is that of plain decoding. */
+static void checked_tokens(hy_engine *e, hy_request *r, float *logits)
+{
+    uint32_t n = r->q.n_draft, n_vocab = e->core->model->hp.n_vocab, k = 0;
+    hy_finish f;
+    for (;; k++) {
+        int32_t drafted = k < n ? r->ids[r->q.n_known] : -1;
+        f = take_token(e, r, logits + (size_t)k * n_vocab);
+        if (f != HY_FINISH_NONE || k == n || r->ids[r->q.n_known - 1] != drafted) break;
+    }
+    hy_draft_settle(e, r, n, k);
+    hy_sched_accept(&e->sched, &r->q, k);
+    if (f != HY_FINISH_NONE) hy_emit_finish(e, r, f);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 static void logit_rows(hy_engine *e, hy_request *r)
@@ -220,7 +239,8 @@ static void logit_rows(hy_engine *e, hy_request *r)
     }
     float *logits = e->logits + (size_t)(r->i_out + k) * n_vocab;
     if (r->q.group && !r->q.decoding) fork_group(e, r, logits);
-    token_of(e, r, logits);
+    if (r->draft.n) checked_tokens(e, r, logits);
+    else token_of(e, r, logits);
 }
 
 void hy_emit_step(hy_engine *e, uint32_t n_row)

@@ -1,11 +1,16 @@
 #include "engine.h"
 #include <string.h>
 
+uint32_t hy_engine_out_rows(const hy_engine *e)
+{
+    return e->core->n_seq + HY_OUT_SPARE + (e->drafts ? e->drafts->n_room : 0);
+}
+
 static hy_status arrays(hy_engine *e, hy_err *err)
 {
     const hy_core *c = e->core;
     uint32_t n_vocab = c->model->hp.n_vocab;
-    uint64_t n_logit = (uint64_t)(c->n_seq + HY_OUT_SPARE) * n_vocab;
+    uint64_t n_logit = (uint64_t)hy_engine_out_rows(e) * n_vocab;
     e->row = HY_NEW_ARRAY(hy_row, c->n_seq);
     e->row_req = HY_NEW_ARRAY(hy_request *, c->n_seq);
     e->token = HY_NEW_ARRAY(int32_t, c->n_step);
@@ -47,7 +52,9 @@ hy_status hy_open(hy_engine **out, const hy_options *o, hy_err *err)
     pthread_mutex_init(&e->vocab_lock, NULL);
     hy_hist_init(e->hist);
     hy_status s = hy_core_open(&e->core, o, HY_OUT_ALL, err);
+    if (s == HY_OK) s = hy_drafts_open(&e->drafts, e->core, o, err);
     if (s == HY_OK) s = arrays(e, err);
+    if (s == HY_OK) s = hy_drafts_measure(e, err);
     if (s == HY_OK) s = open_sched(e, o, err);
     if (s == HY_OK) {
         hy_publish_counts(e);
@@ -86,6 +93,7 @@ void hy_close(hy_engine *e)
     hy_free(e->mask);
     hy_free(e->not_end);
     hy_free((void *)e->page_map);
+    hy_drafts_close(e->drafts);
     hy_core_close(e->core);
     pthread_mutex_destroy(&e->vocab_lock);
     hy_free(e);

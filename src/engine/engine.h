@@ -161,6 +161,7 @@ void hy_engine_do_commands(hy_engine *e, bool refuse);
 /* ---- the engine ------------------------------------------------------------------------------------ */
 
 #define HY_OUT_SPARE 16        /* rows of logits beside one for each sequence: for prompt logprobs */
+uint32_t hy_engine_out_rows(const hy_engine *e);   /* these, and those of drafts */
 
 struct hy_engine {
     hy_core *core;
@@ -182,7 +183,7 @@ struct hy_engine {
     hy_request **row_req;
     int32_t *token, *pos;      /* [n_step] */
     uint32_t *out_tok;         /* [n_step] */
-    float *logits;             /* [n_seq + HY_OUT_SPARE, n_vocab] */
+    float *logits;             /* [hy_engine_out_rows, n_vocab] */
     float *fork_logits;        /* [n_vocab] */
     uint32_t *mask;            /* bits of the vocabulary */
     uint32_t *not_end;         /* the same: all but end tokens */

@@ -62,7 +62,7 @@ uint64_t hy_ledger(const hy_engine *e, hy_stats *out)
 {
     const hy_core *c = e->core;
     uint64_t rss = 0, shared = 0, n_vocab = c->model->hp.n_vocab, sum = 0;
-    uint64_t logits = (uint64_t)(c->n_seq + HY_OUT_SPARE) * n_vocab * sizeof(float);
+    uint64_t logits = (uint64_t)hy_engine_out_rows(e) * n_vocab * sizeof(float);
     put(out, "weights", of(hy_model_region(c->model)));
     put(out, "kv_pool", kv_resident(c));
     put(out, "kv_tables", hy_kv_table_bytes(c->kv) + hy_kv_group_of(c->kv, 0)->n_page);
@@ -71,6 +71,7 @@ uint64_t hy_ledger(const hy_engine *e, hy_stats *out)
     put(out, "requests", HY_GET(e->c_request_bytes));
     put(out, "sampler", n_vocab * (2 * sizeof(float) + 3 * sizeof(uint32_t)));
     put(out, "guides", HY_GET(e->c_guide_bytes));
+    if (e->drafts) put(out, "drafts", hy_drafts_bytes(e->drafts));
     for (uint32_t i = 0; i < out->n_ledger; i++) sum += out->ledger[i].bytes;
     bool known = statm(&rss, &shared);
     put(out, "files", shared); /* the program, its libraries, what is still mapped of the model */

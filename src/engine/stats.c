@@ -60,6 +60,7 @@ void hy_engine_stats(const hy_engine *e, hy_stats *out)
     out->cost_token_ms = HY_GET(e->cost[1]);
     out->cost_key_ms = HY_GET(e->cost[2]);
     out->cost_error = HY_GET(e->cost[3]);
+    hy_drafts_stats(e->drafts, out);
     hy_ledger(e, out);
 }
 

@@ -55,6 +55,7 @@ static void on_pause(void *engine, hy_sched_req *q, uint64_t now)
 {
     hy_engine *e = engine;
     atomic_fetch_add(&e->n_waiting_all, 1);
+    hy_draft_pause(e, q->owner);
     hy_span_begin(q->owner, HY_SPAN_PAUSE, now);
 }
 
@@ -64,13 +65,13 @@ static void on_pause(void *engine, hy_sched_req *q, uint64_t now)
 static bool wants_out(const hy_request *r, uint32_t pos)
 {
     if (r->pool == HY_POOL_MEAN) return pos >= r->n_pooled;
-    if (pos + 1 == r->q.n_known) return true;
+    if (pos + 1 >= r->q.n_known) return true;
     return r->plp && pos + 1 >= r->n_plp && pos + 1 < r->n_prompt;
 }
 
 static void add_row(hy_engine *e, hy_batch *b, hy_request *r)
 {
-    uint32_t n = r->q.n_give;
+    uint32_t n = r->q.n_give + r->q.n_draft; /* drafts stand behind the last known token */
     e->row[b->n_row] = (hy_row){ .table = &r->q.table, .tok_first = b->n_tok, .n_tok = n, .pos0 = r->q.n_done,
                                  .n_total = r->n_prompt };
     e->row_req[b->n_row++] = r;
@@ -111,6 +112,7 @@ static void step(hy_engine *e)
     hy_err err = { HY_OK, "" };
     hy_batch b = { 0 };
     uint32_t n_tok = 0;
+    hy_draft_propose(e);
     uint64_t us = hy_now_us();
     hy_status s = hy_sched_step(&e->sched, us, &n_tok, &err);
     if (s == HY_OK && n_tok) {
@@ -123,6 +125,7 @@ static void step(hy_engine *e)
         return;
     }
     uint64_t now = hy_now_us();
+    hy_draft_step_took(e, (double)(now - us) / 1e3, &b);
     for (uint32_t k = 0; k < b.n_row; k++)
         hy_span_step(e->row_req[k], us, now, e->row_req[k]->q.n_give, b.n_tok - e->row_req[k]->q.n_give);
     hy_sched_done(&e->sched);

@@ -133,6 +133,7 @@ static void request_free(hy_request *r)
     if (!r) return;
     HY_ASSERT(r->q.state == HY_SQ_NONE);
     hy_page_table_free(r->engine->core->kv, &r->q.table);
+    hy_draft_seq_close(r);
     hy_gram_run_close(r->guide);
     for (uint32_t i = 0; i < r->n_stop; i++) hy_free(r->stop[i]);
     hy_free(r->stop);
@@ -209,6 +210,7 @@ static hy_status make_request(hy_engine *e, const hy_params *p, const hy_ids *id
     HY_TRY(copy_sampling(r, p, c->model->hp.n_vocab, err));
     HY_TRY(copy_stops(r, p, err));
     HY_TRY(allocate(r, c, ids, err));
+    HY_TRY(hy_draft_seq_open(r, p->speculate, err));
     if (!gram) return HY_OK;
     HY_TRY(hy_gram_run_open(&r->guide, gram, e->vocab, err));
     r->bytes += hy_gram_run_bytes(r->guide);

@@ -64,6 +64,20 @@ static void give_chunk(hy_sched_seq *q, share *s, const hy_sched_limits *l, cons
     if (x) s->first = false;
 }
 
+/* Whoever got its one token gets drafts behind it. */
+static void give_drafts(hy_sched_seq *seq, uint32_t n_seq, share *s, const hy_sched_limits *l,
+                        const hy_sched_shape *sh)
+{
+    uint32_t room = l->n_step - s->n_tok;
+    if (first_chunk(seq, n_seq) < n_seq) room /= 2;
+    for (uint32_t i = 0; i < n_seq; i++) {
+        seq[i].n_draft = seq[i].n_give == 1 ? HY_MIN(seq[i].n_draft, room) : 0;
+        room -= seq[i].n_draft;
+        s->n_tok += seq[i].n_draft;
+        s->keys += hy_sched_keys(sh, seq[i].n_done + 1, seq[i].n_draft);
+    }
+}
+
 uint32_t hy_sched_fill(hy_sched_seq *seq, uint32_t n_seq, const hy_sched_limits *l, const hy_sched_cost *c,
                        const hy_sched_shape *sh)
 {
@@ -80,6 +94,7 @@ uint32_t hy_sched_fill(hy_sched_seq *seq, uint32_t n_seq, const hy_sched_limits 
         s.keys += hy_sched_keys(sh, seq[i].n_done, 1);
         decode |= seq[i].decoding;
     }
+    give_drafts(seq, n_seq, &s, l, sh);
     uint32_t i = first_chunk(seq, n_seq);
     if (i < n_seq && decode && c->n) s.limit_ms = limit_of(&seq[i], l, c, sh, s.n_tok, s.keys);
     for (; i < n_seq && s.n_tok < l->n_step; i = first_chunk(seq, n_seq)) {

@@ -74,7 +74,7 @@ void hy_sched_remove(hy_sched *s, hy_sched_req *r, uint32_t n_out)
     r->ticket = HY_SCHED_NO_TICKET;
     hy_sched_unlist(s, r);
     r->lead = NULL;
-    r->n_done = r->n_give = r->n_hit = 0;
+    r->n_done = r->n_give = r->n_draft = r->n_hit = 0;
     hy_sched_unfollow(s, r);
     if (n_out != UINT32_MAX) s->out_mean = s->out_mean > 0 ? 0.9 * s->out_mean + 0.1 * n_out : HY_MAX(n_out, 1u);
 }
@@ -92,7 +92,7 @@ static void pause_it(hy_sched *s, uint32_t i, uint64_t now_us)
     }
     hy_kv_truncate(s->o.kv, &r->table, 0);
     hy_sched_unlist(s, r);
-    r->n_done = r->n_give = r->n_hit = 0;
+    r->n_done = r->n_give = r->n_draft = r->n_hit = 0;
     r->lead = NULL;
     hy_sched_unfollow(s, r);
     r->n_paused++;
@@ -173,7 +173,7 @@ static void shares(hy_sched *s, uint64_t now_us)
         s->seq[i] = (hy_sched_seq){ .n_known = r->n_known, .n_done = r->n_done, .decoding = r->decoding,
                                     .blocked = r->lead != NULL, .each_out = r->each_out && !r->decoding,
                                     .rank = hy_sched_rank_of(s, r, now_us),
-                                    .wait_ms = ms_since(now_us, r->us_submit) };
+                                    .wait_ms = ms_since(now_us, r->us_submit), .n_draft = r->n_draft };
     }
     /* whoever is waited for is as urgent as those who wait */
     for (uint32_t i = 0; i < s->n_run; i++)
@@ -243,6 +243,10 @@ static hy_status reserve(hy_sched *s, uint64_t now_us, bool *again, hy_err *err)
         hy_sched_req *r = s->run[i];
         uint32_t give = s->seq[i].n_give;
         if (give == 0) continue;
+        uint32_t draft = s->seq[i].n_draft;
+        if (draft && hy_kv_reserve(s->o.kv, &r->table, r->n_done + give + draft, NULL) == HY_OK) continue;
+        s->step_tok -= draft; /* nobody is paused for drafts */
+        s->seq[i].n_draft = 0;
         hy_status st = hy_kv_reserve(s->o.kv, &r->table, r->n_done + give, err);
         if (st == HY_OK) continue;
         if (st != HY_E_LIMIT) return st;
@@ -269,7 +273,8 @@ hy_status hy_sched_step(hy_sched *s, uint64_t now_us, uint32_t *n_tok, hy_err *e
     s->step_keys = 0;
     for (uint32_t i = 0; i < s->n_run; i++) {
         s->run[i]->n_give = s->seq[i].n_give;
-        s->step_keys += hy_sched_keys(&s->shape, s->run[i]->n_done, s->seq[i].n_give);
+        s->run[i]->n_draft = s->seq[i].n_draft;
+        s->step_keys += hy_sched_keys(&s->shape, s->run[i]->n_done, s->seq[i].n_give + s->seq[i].n_draft);
     }
     *n_tok = s->step_tok;
     return HY_OK;
@@ -292,6 +297,17 @@ void hy_sched_done(hy_sched *s)
             r->n_done = 0;
         }
     }
+}
+
+void hy_sched_accept(hy_sched *s, hy_sched_req *r, uint32_t n)
+{
+    uint32_t before = r->n_done;
+    r->n_done += n;
+    r->n_draft = 0;
+    if (s->o.mode == HY_SCHED_PAGED) hy_kv_truncate(s->o.kv, &r->table, r->n_done);
+    if (n && s->o.prefix_cache && r->put && before / HY_KV_PAGE_TOK != r->n_done / HY_KV_PAGE_TOK)
+        hy_kv_cache_put(s->o.kv, &r->table, r->salt, r->ids, r->n_done);
+    if (s->o.mode == HY_SCHED_PAGED) hy_kv_slide(s->o.kv, &r->table, r->n_done);
 }
 
 void hy_sched_took(hy_sched *s, double ms)

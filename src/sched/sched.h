@@ -48,6 +48,7 @@ typedef struct hy_sched_seq {
     bool each_out;             /* every token of its chunk wants logits */
     double rank;               /* smaller is earlier */
     double wait_ms;            /* since submit */
+    uint32_t n_draft;          /* drafted tokens it would like to have checked; out: may have */
     uint32_t n_give;           /* out: tokens of this step */
     bool seen;                 /* scratch */
 } hy_sched_seq;
@@ -58,7 +59,8 @@ typedef struct hy_sched_limits {
     double itl_ms, ttft_ms;    /* targets */
 } hy_sched_limits;
 
-/* First every sequence with one token left, then chunks in order of rank: while somebody decodes, as many
+/* First every sequence with one token left, then drafts behind those (of half of the tokens that are left, where
+ * chunks wait), then chunks in order of rank: while somebody decodes, as many
  * tokens as the predicted time allows (itl_ms; twice that while the first in line would miss ttft_ms), but
  * never less than a page for the first in line; else the whole step. Returns the tokens given. */
 uint32_t hy_sched_fill(hy_sched_seq *seq, uint32_t n_seq, const hy_sched_limits *l, const hy_sched_cost *c,
@@ -122,6 +124,7 @@ typedef struct hy_sched_req {
     /* kept here */
     hy_sched_state state;
     uint32_t n_done, n_give;
+    uint32_t n_draft;          /* set before a step: tokens behind ids[n_known - 1] to be checked in it; may come down */
     uint32_t n_hit;            /* tokens that came with its pages at the last start */
     uint32_t n_cached;         /* and at the first */
     uint32_t n_paused, n_chunk;
@@ -190,6 +193,8 @@ hy_status hy_sched_step(hy_sched *s, uint64_t now_us, uint32_t *n_tok, hy_err *e
 void hy_sched_done(hy_sched *s);
 /* How long it took, until its tokens were given out: for the cost model. */
 void hy_sched_took(hy_sched *s, double ms);
+/* n of r's drafted tokens turned out right: they are computed. What was drafted wrong is forgotten. */
+void hy_sched_accept(hy_sched *s, hy_sched_req *r, uint32_t n);
 /* r (running, nothing computed, r->lead_fork) takes over the pages of its lead, whose prompt is computed. */
 hy_status hy_sched_fork(hy_sched *s, hy_sched_req *r, hy_err *err);
 
