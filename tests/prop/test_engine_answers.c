@@ -510,6 +510,89 @@ static void stops(void **state)
     hy_close(e);
 }
 
+/* One place: of those that wait the urgent one is first, though it came last. False: the one that had the place
+ * ended before all stood in line. */
+static bool in_order(hy_engine *e)
+{
+    enum { N = 3 };
+    static const int32_t priority[N] = { 1, 0, -1 };
+    int32_t ids[8];
+    fill(ids, 8, 70);
+    hy_params p = prompt_of(ids, 8);
+    p.max_tokens = 0;
+    hy_request *busy = ask(e, &p), *r[N];
+    hy_event ev;
+    assert_int_equal(hy_poll(busy, 60000, &ev, NULL), HY_OK);
+    p.max_tokens = 4;
+    for (int i = 0; i < N; i++) {
+        p.priority = priority[i];
+        r[i] = ask(e, &p);
+    }
+    hy_counters n;
+    hy_engine_counters(e, &n);
+    bool all_wait = n.n_waiting == N;
+    hy_release(busy);
+    uint64_t us[N];
+    for (int i = 0; i < N; i++) {
+        answer a;
+        hy_span span[4];
+        read_answer(r[i], &a);
+        assert_true(hy_request_spans(r[i], span, 4) >= 2);
+        us[i] = span[0].us_end; /* waited until then */
+        hy_release(r[i]);
+    }
+    if (all_wait) assert_true(us[2] < us[1] && us[1] < us[0]);
+    return all_wait;
+}
+
+static void order(void **state)
+{
+    hy_engine *e = open_model(LLAMA3, one_slot);
+    int tries = 0;
+    while (tries < 100 && !in_order(e)) tries++;
+    assert_true(tries < 100);
+    hy_close(e);
+}
+
+static hy_status open_with(uint32_t n_ctx, uint64_t memory, double itl, uint32_t *got_ctx, char msg[256])
+{
+    hy_options o;
+    hy_err err = { HY_OK, "" };
+    hy_engine *e;
+    hy_options_init(&o);
+    o.model = LLAMA3;
+    o.n_ctx = n_ctx;
+    o.n_threads = 1;
+    o.kv_memory = memory;
+    o.itl_target_ms = itl;
+    hy_status s = hy_open(&e, &o, &err);
+    snprintf(msg, 256, "%s", err.msg);
+    if (s != HY_OK) return s;
+    hy_facts f;
+    hy_engine_facts(e, &f);
+    *got_ctx = f.n_ctx;
+    assert_true(!memory || f.kv_bytes <= memory);
+    hy_close(e);
+    return HY_OK;
+}
+
+/* The pool in bytes: a context that was asked for must fit, one that was not gives way; wrong values are named. */
+static void limits(void **state)
+{
+    uint32_t n_ctx = 0;
+    char msg[256];
+    assert_int_equal(open_with(256, 8 << 20, 0, &n_ctx, msg), HY_OK);
+    assert_int_equal(n_ctx, 256);
+    assert_int_equal(open_with(1 << 20, 1 << 20, 0, &n_ctx, msg), HY_E_LIMIT);
+    assert_non_null(strstr(msg, "1048576"));
+    assert_int_equal(open_with(0, 1 << 20, 0, &n_ctx, msg), HY_OK);
+    assert_true(n_ctx > 16 && n_ctx <= 512);
+    assert_int_equal(open_with(256, 1000, 0, &n_ctx, msg), HY_E_ARG);
+    assert_int_equal(open_with(256, 0, -5, &n_ctx, msg), HY_E_ARG);
+    assert_non_null(strstr(msg, "itl_target_ms"));
+    assert_int_equal(open_with(256, 0, NAN, &n_ctx, msg), HY_E_ARG);
+}
+
 static void texts(void **state)
 {
     hy_engine *e = open_model(LLAMA3, NULL);
@@ -533,7 +616,7 @@ int main(void)
         cmocka_unit_test(last_state), cmocka_unit_test(mean_state), cmocka_unit_test(prompt_logprobs),
         cmocka_unit_test(cache), cmocka_unit_test(together), cmocka_unit_test(files), cmocka_unit_test(deadlines),
         cmocka_unit_test(notify), cmocka_unit_test(statistics), cmocka_unit_test(after_cancel),
-        cmocka_unit_test(stops), cmocka_unit_test(texts),
+        cmocka_unit_test(stops), cmocka_unit_test(order), cmocka_unit_test(limits), cmocka_unit_test(texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
