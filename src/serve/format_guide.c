@@ -300,7 +300,8 @@ static void put_arg(guide *g, hy_buf *b, const json_t *tool, const char *key, co
  * each argument has a rule, "first" and "more" of what may follow. */
 static void put_each_arg(guide *g, const json_t *tool)
 {
-    const json_t *params = schema_deref(params_of(tool), params_of(tool)), *props = json_object_get(params, "properties");
+    const json_t *params = schema_deref(params_of(tool), params_of(tool)),
+                 *props = json_object_get(params, "properties");
     bool commas = g->form->shape != SHAPE_XML;
     const char *key;
     json_t *v;
@@ -350,7 +351,8 @@ static void put_call(guide *g, const json_t *tool)
     switch (f->shape) {
     case SHAPE_OBJECT:
         hy_buf_str(b, "\"{\" w ");
-        if (!strcmp(f->key_name, "tool_name")) hy_buf_str(b, "( \"\\\"tool_call_id\\\": \\\"\" [0-9]{1,4} \"\\\",\" w )? ");
+        if (!strcmp(f->key_name, "tool_name"))
+            hy_buf_str(b, "( \"\\\"tool_call_id\\\": \\\"\" [0-9]{1,4} \"\\\",\" w )? ");
         put_quoted(g, f->key_name);
         hy_buf_str(b, "\":\" w ");
         put_quoted(g, name);
@@ -380,7 +382,8 @@ static void put_call(guide *g, const json_t *tool)
         if (f->flags & FORM_PREFIX_ID) put_text(b, "functions.");
         put_text(b, name);
         put_mark(g, b, f->name_end);
-        if (f->head_end) hy_buf_str(b, f->flags & FORM_PREFIX_ID ? "[0-9]{1,4} " : "( \" index=\\\"\" [0-9]{1,4} \"\\\"\" )? ");
+        if (f->head_end)
+            hy_buf_str(b, f->flags & FORM_PREFIX_ID ? "[0-9]{1,4} " : "( \" index=\\\"\" [0-9]{1,4} \"\\\"\" )? ");
         put_mark(g, b, f->head_end);
         hy_buf_str(b, "w ");
         if (f->shape == SHAPE_XML) put_each_arg(g, tool);
@@ -587,7 +590,8 @@ static void put_answer(guide *g, const char *prompt)
     hy_buf *b = g->out;
     bool calls = g->tools != NULL, marks = g->f->drop[0] != NULL;
     if (g->f->flags & FORMAT_HARMONY) {
-        hy_buf_str(b, calls ? "root ::= ( said )* ( call | answer )\nanswer ::= " : "root ::= ( said )? answer\nanswer ::= ");
+        hy_buf_str(b, calls ? "root ::= ( said )* ( call | answer )\nanswer ::= "
+                            : "root ::= ( said )? answer\nanswer ::= ");
         put_mark(g, b, "<|channel|>final<|message|>");
         hy_buf_str(b, "@schema(\"" ANSWER "\")\n");
         put_said_rule(g, calls);
@@ -595,7 +599,8 @@ static void put_answer(guide *g, const char *prompt)
         return;
     }
     hy_buf_str(b, calls ? "root ::= think ( answer | calls )\n" : "root ::= think answer\n");
-    hy_buf_str(b, marks ? "answer ::= mark* @schema(\"" ANSWER "\") w mark*\nmark ::= " : "answer ::= @schema(\"" ANSWER "\")");
+    hy_buf_str(b, marks ? "answer ::= mark* @schema(\"" ANSWER "\") w mark*\nmark ::= "
+                        : "answer ::= @schema(\"" ANSWER "\")");
     for (int k = 0; k < FORMAT_DROPS && g->f->drop[k]; k++) {
         if (k) hy_buf_str(b, "| ");
         put_mark(g, b, g->f->drop[k]);
@@ -653,7 +658,11 @@ hy_status hy_chat_guide_answer(const hy_chat_format *f, const hy_guide *in, cons
     else HY_TRY(hy_json_parse("schema", in->text, in->n_text, &schema, err));
     hy_buf_reset(text);
     hy_buf_reset(schemas);
-    guide g = { .f = f, .form = &f->form[0], .tools = json_array_size(tools) ? tools : NULL, .parallel = parallel, .out = text,
+    guide g = { .f = f,
+                .form = &f->form[0],
+                .tools = json_array_size(tools) ? tools : NULL,
+                .parallel = parallel,
+                .out = text,
                 .schemas = json_object() };
     if (!g.schemas || !schema) {
         json_decref(schema);

@@ -63,7 +63,9 @@ hy_status hy_tools_check(const json_t *tools, hy_err *err)
         const char *name = json_string_value(json_object_get(json_object_get(t, "function"), "name"));
         other = json_object_get(seen, name);
         k = (size_t)json_integer_value(other);
-        if (other) st = hy_fail(err, HY_E_ARG, "tools[%zu].function.name: \"%s\" is the name of tools[%zu], too", i, name, k);
+        if (other)
+            st = hy_fail(err, HY_E_ARG, "tools[%zu].function.name: \"%s\" is the name of tools[%zu], too", i, name,
+                         k);
         else if (json_object_set_new(seen, name, json_integer((json_int_t)i))) st = hy_fail_memory(err, "tools", 0);
         if (st != HY_OK) break;
     }
@@ -110,7 +112,8 @@ static bool calls_as_text(json_t *m, json_t *names)
     if (list) hy_buf_char(&b, '[');
     json_array_foreach(calls, i, c) {
         const json_t *f = json_object_get(c, "function"), *args = json_object_get(f, "arguments");
-        const char *name = json_string_value(json_object_get(f, "name")), *id = json_string_value(json_object_get(c, "id"));
+        const char *name = json_string_value(json_object_get(f, "name")),
+                   *id = json_string_value(json_object_get(c, "id"));
         char *text = json_is_string(args) ? NULL : json_dumps(args, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
         if (i) hy_buf_str(&b, ", ");
         hy_buf_str(&b, "{\"name\": ");
@@ -131,7 +134,8 @@ static bool result_as_text(json_t *list, size_t i, json_t *names, bool join)
 {
     json_t *m = json_array_get(list, i), *before = i ? json_array_get(list, i - 1) : NULL;
     const json_t *own = json_object_get(m, "content");
-    const char *name = json_string_value(json_object_get(m, "name")), *id = json_string_value(json_object_get(m, "tool_call_id"));
+    const char *name = json_string_value(json_object_get(m, "name")),
+               *id = json_string_value(json_object_get(m, "tool_call_id"));
     if (!name && id) name = json_string_value(json_object_get(names, id));
     hy_buf b = { 0 };
     if (join) hy_buf_printf(&b, "%s\n", json_string_value(json_object_get(before, "content")));

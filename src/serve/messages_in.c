@@ -40,7 +40,8 @@ static void flush(maker *m)
     json_t *o = json_object();
     bool ok = o && !json_object_set_new(o, "role", json_string(m->role));
     ok = ok && !json_object_set_new(o, "content", text_json(m, &m->text));
-    if (ok && assistant && m->thoughts.len) ok = !json_object_set_new(o, "reasoning_content", text_json(m, &m->thoughts));
+    if (ok && assistant && m->thoughts.len)
+        ok = !json_object_set_new(o, "reasoning_content", text_json(m, &m->thoughts));
     if (ok && m->calls) ok = !json_object_set_new(o, "tool_calls", m->calls);
     else json_decref(m->calls);
     m->calls = NULL;
@@ -119,7 +120,8 @@ static hy_status tool_result(maker *m, const json_t *block, const char *path, hy
     hy_buf text = { 0 };
     if (!id) return hy_fail(err, HY_E_ARG, "%s.tool_use_id: a string is expected", path);
     const char *name = str(m->names, id);
-    if (!name) return hy_fail(err, HY_E_ARG, "%s.tool_use_id: no tool_use block before it has the id \"%.100s\"", path, id);
+    if (!name)
+        return hy_fail(err, HY_E_ARG, "%s.tool_use_id: no tool_use block before it has the id \"%.100s\"", path, id);
     if (bad && !json_is_null(bad) && !json_is_boolean(bad))
         return hy_fail(err, HY_E_ARG, "%s.is_error: true or false is expected", path);
     snprintf(at, sizeof at, "%s.content", path);
@@ -128,7 +130,8 @@ static hy_status tool_result(maker *m, const json_t *block, const char *path, hy
     if (st == HY_OK) {
         flush(m);
         json_t *t = text_json(m, &text);
-        add(m, t ? json_pack("{s:s, s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "name", name, "content", t) : NULL);
+        add(m, t ? json_pack("{s:s, s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "name", name, "content", t)
+                 : NULL);
     }
     hy_buf_free(&text);
     return st;
@@ -217,7 +220,8 @@ static hy_status convert(maker *m, const hy_messages_body *b, bool *prefill, hy_
     HY_TRY(put_system(m, b->system, err));
     json_array_foreach(b->messages, i, msg) HY_TRY(one_message(m, msg, i, i + 1 == n, err));
     if (m->calls)
-        return hy_fail(err, HY_E_ARG, "messages.%zu: a tool_use block must be followed by a message with its tool_result", n - 1);
+        return hy_fail(err, HY_E_ARG,
+                       "messages.%zu: a tool_use block must be followed by a message with its tool_result", n - 1);
     *prefill = !strcmp(m->role, "assistant") && m->has_text;
     flush(m);
     return m->failed ? memory(err) : HY_OK;

@@ -76,8 +76,8 @@ static json_t *usage_json(const hy_usage *u, uint32_t n_output)
 static json_t *message_json(const hy_gen *g, json_t *content, json_t *reason, json_t *sequence, json_t *usage)
 {
     char id[64];
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s}", "id", hy_gen_id(g, "msg_", id), "type", "message", "role", "assistant",
-                          "model", hy_server_model_id(hy_x_server(hy_gen_exchange(g))));
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s}", "id", hy_gen_id(g, "msg_", id), "type", "message", "role",
+                          "assistant", "model", hy_server_model_id(hy_x_server(hy_gen_exchange(g))));
     bool ok = hy_set(o, "content", content);
     ok = hy_set(o, "stop_reason", reason) && ok;
     ok = hy_set(o, "stop_sequence", sequence) && ok;
@@ -91,7 +91,8 @@ static json_t *message_json(const hy_gen *g, json_t *content, json_t *reason, js
 static json_t *signature(const hy_buf *thoughts)
 {
     char hex[40];
-    snprintf(hex, sizeof hex, "hayate-%016llx", (unsigned long long)hy_hash64(thoughts->len ? thoughts->data : "", thoughts->len, 1));
+    snprintf(hex, sizeof hex, "hayate-%016llx",
+             (unsigned long long)hy_hash64(thoughts->len ? thoughts->data : "", thoughts->len, 1));
     return json_string(hex);
 }
 
@@ -151,11 +152,13 @@ static json_t *block_json(const block *b)
         return v ? json_pack("{s:s, s:o}", "type", "text", "text", v) : NULL;
     case BLOCK_THINKING:
         v = hy_json_text(b->text.data, b->text.len);
-        o = v ? json_pack("{s:s, s:o, s:o}", "type", "thinking", "thinking", v, "signature", signature(&b->text)) : NULL;
+        o = v ? json_pack("{s:s, s:o, s:o}", "type", "thinking", "thinking", v, "signature", signature(&b->text))
+              : NULL;
         return o;
     default:
         v = input_json(&b->text);
-        return v ? json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", b->id, "name", b->name, "input", v) : NULL;
+        return v ? json_pack("{s:s, s:s, s:s, s:o}", "type", "tool_use", "id", b->id, "name", b->name, "input", v)
+                 : NULL;
     }
 }
 
@@ -220,7 +223,8 @@ static void send_delta(hy_gen *g, const char *type, const char *key, json_t *val
 {
     messages *m = hy_gen_user(g);
     send(g, "content_block_delta",
-         value ? json_pack("{s:I, s:{s:s, s:o}}", "index", (json_int_t)m->index, "delta", "type", type, key, value) : NULL);
+         value ? json_pack("{s:I, s:{s:s, s:o}}", "index", (json_int_t)m->index, "delta", "type", type, key, value)
+               : NULL);
 }
 
 static void close_block(hy_gen *g)
@@ -239,7 +243,8 @@ static void open_block(hy_gen *g, block_kind kind, json_t *content)
     close_block(g);
     m->open = kind;
     m->index = m->n_sent++;
-    send(g, "content_block_start", content ? json_pack("{s:I, s:o}", "index", (json_int_t)m->index, "content_block", content) : NULL);
+    send(g, "content_block_start",
+         content ? json_pack("{s:I, s:o}", "index", (json_int_t)m->index, "content_block", content) : NULL);
 }
 
 static void stream_text(hy_gen *g, block_kind kind, const char *s, size_t n)
@@ -271,7 +276,8 @@ static void on_piece(hy_gen *g, hy_answer *a, const hy_piece *p)
     case HY_PIECE_REASONING: stream_text(g, BLOCK_THINKING, p->text, p->n); break;
     case HY_PIECE_CALL:
         hy_buf_reset(&m->space);
-        open_block(g, BLOCK_TOOL, json_pack("{s:s, s:s, s:s, s:{}}", "type", "tool_use", "id", p->id, "name", p->name, "input"));
+        open_block(g, BLOCK_TOOL,
+                   json_pack("{s:s, s:s, s:s, s:{}}", "type", "tool_use", "id", p->id, "name", p->name, "input"));
         break;
     default: send_delta(g, "input_json_delta", "partial_json", hy_json_text(p->text, p->n));
     }
@@ -290,7 +296,8 @@ static void on_all(hy_gen *g)
     begin(g, a);
     close_block(g);
     json_t *o = json_object();
-    bool ok = hy_set(o, "delta", json_pack("{s:s, s:o}", "stop_reason", stop_reason(a), "stop_sequence", stop_sequence(a)));
+    bool ok = hy_set(o, "delta",
+                     json_pack("{s:s, s:o}", "stop_reason", stop_reason(a), "stop_sequence", stop_sequence(a)));
     ok = hy_set(o, "usage", usage_json(&a->usage, a->usage.n_output)) && ok;
     if (!ok) json_decref(o);
     send(g, "message_delta", ok ? o : NULL);

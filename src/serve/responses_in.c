@@ -107,7 +107,8 @@ static hy_status function_call(maker *m, const json_t *item, const char *path, h
     if (!id) return hy_fail(err, HY_E_ARG, "%s.call_id: a string is expected", path);
     if (!name) return hy_fail(err, HY_E_ARG, "%s.name: a string is expected", path);
     if (!args) return hy_fail(err, HY_E_ARG, "%s.arguments: JSON text is expected", path);
-    json_t *call = json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type", "function", "function", "name", name, "arguments", args);
+    json_t *call = json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type", "function", "function", "name", name,
+                             "arguments", args);
     if (!m->calls) m->calls = json_array();
     if (!call || !m->calls || json_array_append_new(m->calls, call)) return memory(err);
     return json_object_set_new(m->names, id, json_string(name)) ? memory(err) : HY_OK;
@@ -120,13 +121,15 @@ static hy_status call_output(maker *m, const json_t *item, const char *path, hy_
     hy_buf text = { 0 };
     if (!id) return hy_fail(err, HY_E_ARG, "%s.call_id: a string is expected", path);
     name = str(m->names, id);
-    if (!name) return hy_fail(err, HY_E_ARG, "%s.call_id: no function_call before it has the call_id \"%.100s\"", path, id);
+    if (!name)
+        return hy_fail(err, HY_E_ARG, "%s.call_id: no function_call before it has the call_id \"%.100s\"", path, id);
     snprintf(at, sizeof at, "%s.output", path);
     hy_status st = read_parts(json_object_get(item, "output"), at, "input_text output_text text", &text, err);
     if (st == HY_OK) {
         flush(m);
         json_t *t = text_json(m, &text);
-        add(m, t ? json_pack("{s:s, s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "name", name, "content", t) : NULL);
+        add(m, t ? json_pack("{s:s, s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "name", name, "content", t)
+                 : NULL);
     }
     hy_buf_free(&text);
     return st;
@@ -155,8 +158,10 @@ static hy_status one_item(maker *m, const json_t *item, size_t i, hy_err *err)
     if (!strcmp(type, "function_call_output")) return call_output(m, item, path, err);
     if (!strcmp(type, "reasoning")) return thoughts(m, item, path, err);
     if (!strcmp(type, "item_reference"))
-        return hy_fail(err, HY_E_ARG, "%s.type: \"item_reference\": answers are not stored; give the item itself", path);
-    return hy_fail(err, HY_E_ARG, "%s.type: \"%.60s\" is not message, function_call, function_call_output or reasoning", path, type);
+        return hy_fail(err, HY_E_ARG, "%s.type: \"item_reference\": answers are not stored; give the item itself",
+                       path);
+    return hy_fail(err, HY_E_ARG,
+                   "%s.type: \"%.60s\" is not message, function_call, function_call_output or reasoning", path, type);
 }
 
 static hy_status convert(maker *m, const hy_responses_body *b, hy_err *err)
@@ -264,7 +269,8 @@ static hy_status choose(hy_responses_body *b, hy_err *err)
     }
     bool required = word && !strcmp(word, "required");
     if (!required && !type)
-        return hy_fail(err, HY_E_ARG, "tool_choice: \"%.60s\" is not none, auto, required, or an object with a type", word ? word : "");
+        return hy_fail(err, HY_E_ARG, "tool_choice: \"%.60s\" is not none, auto, required, or an object with a type",
+                       word ? word : "");
     if (!required && strcmp(type, "function") && strcmp(type, "allowed_tools"))
         return hy_fail(err, HY_E_ARG, "tool_choice.type: \"%.60s\" is neither function nor allowed_tools", type);
     if (!a->tools) return hy_fail(err, HY_E_ARG, "tool_choice: there are no tools to choose from");

@@ -119,8 +119,9 @@ static json_t *item_json(const hy_gen *g, const item *t, bool begun)
     size_t n = begun ? 0 : t->text.len;
     if (t->kind == ITEM_CALL) {
         json_t *args = hy_json_text(text, n);
-        return args ? json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "id", t->id, "type", "function_call", "status", status, "call_id",
-                                t->call_id, "name", t->name, "arguments", args) : NULL;
+        return args ? json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "id", t->id, "type", "function_call", "status",
+                                status, "call_id", t->call_id, "name", t->name, "arguments", args)
+                    : NULL;
     }
     json_t *content = json_array(), *part = begun ? NULL : part_json(g, t, text, n, true);
     if (!content || (!begun && (!part || json_array_append_new(content, part)))) {
@@ -128,9 +129,10 @@ static json_t *item_json(const hy_gen *g, const item *t, bool begun)
         return NULL;
     }
     if (t->kind == ITEM_MESSAGE)
-        return json_pack("{s:s, s:s, s:s, s:s, s:o}", "id", t->id, "type", "message", "status", status, "role", "assistant",
-                         "content", content);
-    return json_pack("{s:s, s:s, s:s, s:[], s:o}", "id", t->id, "type", "reasoning", "status", status, "summary", "content", content);
+        return json_pack("{s:s, s:s, s:s, s:s, s:o}", "id", t->id, "type", "message", "status", status, "role",
+                         "assistant", "content", content);
+    return json_pack("{s:s, s:s, s:s, s:[], s:o}", "id", t->id, "type", "reasoning", "status", status, "summary",
+                     "content", content);
 }
 
 static json_t *output_json(const hy_gen *g)
@@ -153,10 +155,10 @@ static json_t *usage_json(const hy_gen *g)
 {
     hy_gen_totals t;
     hy_gen_total(g, &t);
-    return json_pack("{s:I, s:{s:I, s:i}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)t.n_prompt, "input_tokens_details",
-                     "cached_tokens", (json_int_t)t.n_cached, "cache_write_tokens", 0, "output_tokens", (json_int_t)t.n_output,
-                     "output_tokens_details", "reasoning_tokens", (json_int_t)t.n_reasoning, "total_tokens",
-                     (json_int_t)(t.n_prompt + t.n_output));
+    return json_pack("{s:I, s:{s:I, s:i}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)t.n_prompt,
+                     "input_tokens_details", "cached_tokens", (json_int_t)t.n_cached, "cache_write_tokens", 0,
+                     "output_tokens", (json_int_t)t.n_output, "output_tokens_details", "reasoning_tokens",
+                     (json_int_t)t.n_reasoning, "total_tokens", (json_int_t)(t.n_prompt + t.n_output));
 }
 
 /* obj[key] = the request's own value, or what it stands for when it was not given. */
@@ -192,12 +194,14 @@ static json_t *response_json(const hy_gen *g, const char *status, const hy_err *
     const responses *r = hy_gen_user(g);
     bool begun = !strcmp(status, "in_progress"), cut = !strcmp(status, "incomplete");
     char id[64];
-    json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:b, s:s, s:n, s:b, s:s}", "id", hy_gen_id(g, "resp_", id), "object", "response",
-                          "created_at", (json_int_t)hy_gen_created(g), "status", status, "background", 0, "model",
-                          hy_server_model_id(hy_x_server(hy_gen_exchange(g))), "previous_response_id", "store", 0, "service_tier",
-                          "default");
+    json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:b, s:s, s:n, s:b, s:s}", "id", hy_gen_id(g, "resp_", id), "object",
+                          "response", "created_at", (json_int_t)hy_gen_created(g), "status", status, "background", 0,
+                          "model", hy_server_model_id(hy_x_server(hy_gen_exchange(g))), "previous_response_id",
+                          "store", 0, "service_tier", "default");
     bool ok = put_request(o, r->body);
-    ok = hy_set(o, "error", err ? json_pack("{s:s, s:s}", "code", "server_error", "message", err->msg) : json_null()) && ok;
+    ok = hy_set(o, "error",
+                err ? json_pack("{s:s, s:s}", "code", "server_error", "message", err->msg) : json_null()) &&
+         ok;
     ok = hy_set(o, "incomplete_details", cut ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null()) && ok;
     ok = hy_set(o, "output", begun ? json_array() : output_json(g)) && ok;
     ok = hy_set(o, "usage", begun ? json_null() : usage_json(g)) && ok;
@@ -281,7 +285,8 @@ static void send_more(hy_gen *g, item *t)
     if (!t->begun) {
         t->begun = true;
         send_item(g, "response.output_item.added", t, true);
-        if (t->kind != ITEM_CALL) send_placed(g, "response.content_part.added", t, "part", part_json(g, t, "", 0, false));
+        if (t->kind != ITEM_CALL)
+            send_placed(g, "response.content_part.added", t, "part", part_json(g, t, "", 0, false));
     }
     if (t->text.len == t->sent) return;
     send_placed(g, delta_event[t->kind], t, "delta", hy_json_text(t->text.data + t->sent, t->text.len - t->sent));
@@ -295,8 +300,10 @@ static void send_end(hy_gen *g, item *t)
     t->whole = true;
     const char *text = t->text.len ? t->text.data : "";
     send_more(g, t);
-    send_placed(g, done_event[t->kind], t, t->kind == ITEM_CALL ? "arguments" : "text", hy_json_text(text, t->text.len));
-    if (t->kind != ITEM_CALL) send_placed(g, "response.content_part.done", t, "part", part_json(g, t, text, t->text.len, true));
+    send_placed(g, done_event[t->kind], t, t->kind == ITEM_CALL ? "arguments" : "text",
+                hy_json_text(text, t->text.len));
+    if (t->kind != ITEM_CALL)
+        send_placed(g, "response.content_part.done", t, "part", part_json(g, t, text, t->text.len, true));
     send_item(g, "response.output_item.done", t, false);
 }
 
@@ -347,7 +354,8 @@ static void on_all(hy_gen *g)
     begin(g);
     if (r->n_item) send_end(g, &r->item[r->n_item - 1]);
     const char *status = end_status(g);
-    send_response(g, strcmp(status, "completed") ? "response.incomplete" : "response.completed", response_json(g, status, NULL));
+    send_response(g, strcmp(status, "completed") ? "response.incomplete" : "response.completed",
+                  response_json(g, status, NULL));
     hy_x_end(hy_gen_exchange(g));
 }
 
@@ -371,4 +379,6 @@ static void on_fail(hy_gen *g, const hy_err *err)
 }
 
 const hy_gen_sink hy_responses_whole = { .piece = on_piece, .all = reply, .close = responses_free };
-const hy_gen_sink hy_responses_stream = { .piece = on_piece, .step = on_step, .all = on_all, .fail = on_fail, .close = responses_free };
+const hy_gen_sink hy_responses_stream = {
+    .piece = on_piece, .step = on_step, .all = on_all, .fail = on_fail, .close = responses_free
+};

@@ -30,13 +30,15 @@ const hy_field hy_count_fields[] = { PROMPT_FIELDS, { NULL, 0, 0, 0, 0, NULL, NU
 
 const hy_field hy_messages_fields[] = {
     PROMPT_FIELDS,
-    { "max_tokens", HY_F_INT, 1, 2147483647.0, AT(max_tokens), NULL, "tokens of the answer at most; required", AT(has_max) },
+    { "max_tokens", HY_F_INT, 1, 2147483647.0, AT(max_tokens), NULL, "tokens of the answer at most; required",
+      AT(has_max) },
     { "stop_sequences", HY_F_ARRAY, 0, 64, AT(stop), NULL, "the text ends before the first of these strings", 0 },
     { "stream", HY_F_BOOL, 0, 0, AT(ask.stream), NULL, "server-sent events", 0 },
     { "temperature", HY_F_NUM, 0, 1, AT(ask.temperature), NULL, "0: greedy; default 1", 0 },
     { "top_p", HY_F_NUM, 0, 1, AT(ask.top_p), NULL, "nucleus; default 1 (off)", 0 },
     { "top_k", HY_F_INT, 0, 2147483647.0, AT(ask.top_k), NULL, "the k most likely tokens; 0: off", 0 },
-    { "seed", HY_F_INT, -I64, I64, AT(ask.seed), NULL, "the same seed gives the same text (an extension)", AT(ask.has_seed) },
+    { "seed", HY_F_INT, -I64, I64, AT(ask.seed), NULL, "the same seed gives the same text (an extension)",
+      AT(ask.has_seed) },
     { "cache_salt", HY_F_STR, 0, 0, AT(ask.cache_salt), NULL,
       "cached prefixes are shared only with requests of the same salt (an extension)", 0 },
     { "metadata", HY_F_IGNORE, 0, 0, 0, NULL, "for the caller's records", 0 },
@@ -55,10 +57,12 @@ static hy_status set_kwarg(hy_messages_body *b, bool on, hy_err *err)
 static hy_status thinking(hy_messages_body *b, bool count, hy_err *err)
 {
     const json_t *t = b->thinking, *budget = json_object_get(t, "budget_tokens");
-    const char *type = json_string_value(json_object_get(t, "type")), *display = json_string_value(json_object_get(t, "display"));
+    const char *type = json_string_value(json_object_get(t, "type")),
+               *display = json_string_value(json_object_get(t, "display"));
     if (!t) return HY_OK;
     if (!type || (strcmp(type, "enabled") && strcmp(type, "disabled") && strcmp(type, "adaptive")))
-        return hy_fail(err, HY_E_ARG, "thinking.type: \"%.60s\" is not enabled, adaptive or disabled", type ? type : "");
+        return hy_fail(err, HY_E_ARG, "thinking.type: \"%.60s\" is not enabled, adaptive or disabled",
+                       type ? type : "");
     b->hide_thinking = display && !strcmp(display, "omitted");
     if (!strcmp(type, "enabled")) {
         if (!json_is_integer(budget) || json_integer_value(budget) < 1024)
@@ -91,8 +95,8 @@ static hy_status stops(const hy_messages_body *b, hy_err *err)
 {
     size_t i;
     const json_t *s;
-    json_array_foreach(b->stop, i, s)
-        if (!json_string_length(s)) return hy_fail(err, HY_E_ARG, "stop_sequences.%zu: a string that is not empty is expected", i);
+    json_array_foreach(b->stop, i, s) if (!json_string_length(s)) return hy_fail(
+        err, HY_E_ARG, "stop_sequences.%zu: a string that is not empty is expected", i);
     return HY_OK;
 }
 
@@ -148,7 +152,8 @@ void hy_route_count_tokens(hy_exchange *x)
     int32_t *ids = NULL;
     size_t n = 0;
     if (!hy_messages_read(x, true, &b)) return;
-    if (hy_ask_render(hy_server_engine(hy_x_server(x)), &b.ask, NULL, &ids, &n, &err) != HY_OK) hy_x_fail(x, NULL, &err);
+    if (hy_ask_render(hy_server_engine(hy_x_server(x)), &b.ask, NULL, &ids, &n, &err) != HY_OK)
+        hy_x_fail(x, NULL, &err);
     else hy_openai_reply(x, json_pack("{s:I}", "input_tokens", (json_int_t)n));
     hy_memory_free(ids);
     hy_ask_free(&b.ask);
