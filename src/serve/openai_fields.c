@@ -101,7 +101,7 @@
     REFUSE("n_indent", "0", "there is no sampler for indentation")
 
 const hy_field hy_chat_fields[] = {
-    STR("model", model, NULL, "the model's id; absent: the one that is served"),
+    STR("model", model, NULL, "the model's id; absent or another: the one that is served (with --strict-model another is a 404)"),
     ANY("messages", ask.messages, "array of messages",
         "roles system, developer, user, assistant, tool; content a string or text parts"),
     { "max_completion_tokens", HY_F_INT, -1, INT_MAX_, AT(max_completion_tokens), NULL,
@@ -141,7 +141,7 @@ const hy_field hy_chat_fields[] = {
 };
 
 const hy_field hy_completion_fields[] = {
-    STR("model", model, NULL, "the model's id; absent: the one that is served"),
+    STR("model", model, NULL, "the model's id; absent or another: the one that is served (with --strict-model another is a 404)"),
     ANY("prompt", ask.prompt, "string, array of strings, token ids, or arrays of them",
         "each prompt has its own choices: index = i_prompt * n + i"),
     { "max_tokens", HY_F_INT, -1, INT_MAX_, AT(ask.max_tokens), NULL,
