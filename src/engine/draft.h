@@ -45,6 +45,7 @@ typedef struct hy_drafts {
     uint32_t by;               /* proposers that are there */
     uint32_t by_default;       /* of requests that do not say */
     uint32_t most;             /* drafted tokens of a request in a step */
+    bool always;               /* whether it pays or not */
     uint32_t n_room;           /* of all: rows of logits beside the others */
     hy_spec_store *store;      /* or NULL */
     /* the model that drafts, if any */

@@ -168,6 +168,7 @@ hy_status hy_drafts_open(hy_drafts **out, hy_core *c, const hy_options *o, hy_er
     if (c->kv_mode == HY_KV_OFF) return hy_fail(err, HY_E_ARG, "speculate needs a KV cache");
     hy_drafts *d = HY_NEW(hy_drafts);
     if (!d) return hy_fail_memory(err, "drafts", sizeof *d);
+    d->always = o->spec_always;
     d->most = o->spec_max ? o->spec_max : MOST;
     d->n_room = (uint32_t)HY_MIN((uint64_t)ROWS, ROWS_BYTES / sizeof(float) / c->model->hp.n_vocab);
     d->n_room = HY_MAX(HY_MIN(d->n_room, c->n_seq * d->most), 1u);

@@ -167,6 +167,14 @@ static void try_again(hy_drafts *d, hy_spec_want *w, uint32_t n_want, uint32_t n
     }
 }
 
+static void give_all(hy_spec_want *w, uint32_t n_want, uint32_t room)
+{
+    for (uint32_t i = 0; i < n_want; i++) {
+        w[i].n = HY_MIN(w[i].most, room);
+        room -= w[i].n;
+    }
+}
+
 /* Those that could draft, with what they promise; *n_plain: others that decode. */
 static uint32_t gather(hy_engine *e, uint32_t *n_plain)
 {
@@ -198,7 +206,8 @@ void hy_draft_propose(hy_engine *e)
     uint32_t rows = e->sched.n_run, room = e->core->n_step > rows ? HY_MIN(d->n_room, e->core->n_step - rows) : 0;
     double gain = hy_spec_share(d->want, n, n_plain, room, &d->target, &d->cost);
     HY_SET(d->gain, gain);
-    try_again(d, d->want, n, n_plain, room);
+    if (d->always) give_all(d->want, n, room);
+    else try_again(d, d->want, n, n_plain, room);
     for (uint32_t i = 0; i < n; i++) {
         hy_request *r = d->who[i];
         hy_draft_seq *s = &r->draft;

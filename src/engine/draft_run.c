@@ -119,7 +119,7 @@ static bool draw(hy_engine *e, hy_request *r, uint32_t i, uint32_t level, double
     s->band[level] = (uint8_t)hy_spec_band_of_lead(lead_of(logits, n_vocab, id));
     s->reach *= hy_spec_worth_of(&s->model, &d->model, s->band[level]);
     r->q.n_draft = level + 1;
-    return level + 1 < s->n && (s->trial || s->reach * hy_spec_worth_mean(&s->model, &d->model) > least);
+    return level + 1 < s->n && (s->trial || d->always || s->reach * hy_spec_worth_mean(&s->model, &d->model) > least);
 }
 
 static bool run(hy_engine *e, hy_batch *b, bool timed)

@@ -45,12 +45,14 @@ static void params_of(hy_params *p, unsigned i, int32_t ids[200])
 }
 
 static const way *now;
+static bool always;            /* the controller's judgement depends on the machine: once with it, once without */
 static void speculating(hy_options *o)
 {
     o->draft = now->draft;
     o->speculate = now->speculate;
     o->spec_max = now->spec_max;
     o->spec_store = now->spec_store;
+    o->spec_always = always;
 }
 static void eight(hy_options *o) { o->n_seq = 8; speculating(o); }
 static void pressure(hy_options *o) { o->n_seq = 6; o->kv_tokens = 256; speculating(o); }
@@ -110,6 +112,7 @@ static void check_way(const way *w, const answer *want)
     uint64_t drafted = 0, accepted = 0;
     now = w;
     for (unsigned k = 0; k < sizeof settings / sizeof *settings; k++) {
+        always = k != 0;
         hy_engine *e = open_model(w->model, settings[k]);
         all_at_once(e, want, false);
         all_at_once(e, want, true); /* beginnings are cached now, stores are full */
@@ -117,7 +120,7 @@ static void check_way(const way *w, const answer *want)
         hy_close(e);
     }
     print_message("%s: %llu drafted, %llu accepted\n", w->name, (unsigned long long)drafted, (unsigned long long)accepted);
-    assert_true(drafted > 0);
+    assert_true(drafted > 100 && accepted > 20);
 }
 
 static void reference(const char *model, answer *want)
