@@ -13,10 +13,10 @@
 #include "gram/gram_impl.h"
 
 enum {
-    HY_RUN_THREADS = 512,      /* of one state */
+    HY_RUN_THREADS = 1024,     /* of one state */
     HY_RUN_FRAMES = 8192,
     HY_RUN_DEPTH = 1000,       /* frames on one stack */
-    HY_RUN_FOLLOW = 8192,      /* threads of all follow sets kept */
+    HY_RUN_FOLLOW = 16384,     /* threads of all follow sets kept */
     HY_RUN_FOLLOWS = 1024,     /* follow sets kept */
     HY_RUN_SEEN = 4096,        /* places visited to build one */
     HY_RUN_WALK = 8192,        /* threads along one path of the trie */

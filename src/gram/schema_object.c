@@ -7,7 +7,8 @@
  * With minProperties or maxProperties the places are counted as well: keys(i, c), after(i, c). */
 #include "gram/schema.h"
 
-enum { PATTERNS_MAX = 4, GRID_MAX = 100000 };
+/* OPTIONAL_MAX: each is a thread where any of them may come next */
+enum { PATTERNS_MAX = 4, GRID_MAX = 100000, OPTIONAL_MAX = 400 };
 
 typedef struct member {
     const char *name;
@@ -295,8 +296,14 @@ static object start(hy_sc *sc, hy_branch *b, bool backwards, uint32_t next)
 
 static uint32_t emit_ordered(object *o)
 {
-    size_t required = 0;
-    for (size_t i = 0; i < o->n; i++) required += o->m[i].required;
+    size_t required = 0, run = 0;
+    for (size_t i = 0; i < o->n; i++) {
+        required += o->m[i].required;
+        run = o->m[i].required ? 0 : run + 1;
+        if (run > OPTIONAL_MAX)
+            hy_gc_fail(o->gc, HY_E_LIMIT, "properties: more than %d optional ones in a row",
+                       OPTIONAL_MAX);
+    }
     check_unevaluated(o);
     free_names(o);
     /* bounds that hold anyway need no counting */

@@ -387,6 +387,31 @@ class Commands(Case):
         self.assertEqual([list(json.loads(x)) for x in r.stdout.splitlines()], [["text"], ["error"]])
         self.assertEqual(self.good("pipe", input=b"").stdout, "")
 
+    def test_pipe_match(self):
+        ask = [({"schema": {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1}, "texts": ['["a", "b"]', "[]", '["c"]']},
+                [True, False, False]),
+               ({"regex": "[a-c]+", "texts": ["abc", "abcd", ""]}, [True, False, False]),
+               ({"gbnf": 'root ::= "x" @schema("n") | "y"', "schemas": {"n": {"type": "integer"}}, "texts": ["x12", "y", "x"]},
+                [True, True, False]),
+               ({"schema": True, "texts": ["{}", "{"]}, [True, False]),
+               ({"schema": {"uniqueItems": True}, "texts": []}, "uniqueItems"),
+               ({"schema": {"$ref": "#"}, "texts": ["1"]}, "$ref"),
+               ({"regex": "(", "texts": []}, "regex"),
+               ({"gbnf": "root ::= root", "texts": []}, "left recursion"),
+               ({"gbnf": "root ::= @schema(\"x\")", "schemas": 3, "texts": []}, "schemas"),
+               ({"texts": []}, "wants"),
+               ({"regex": "a", "gbnf": "b", "schema": {}, "texts": []}, "wants"),
+               ({"regex": 7, "texts": []}, "wants"),
+               ({"regex": "a"}, "texts"),
+               ({"regex": "a", "texts": [1]}, "texts")]
+        lines = "\n".join(json.dumps({"op": "match", **a}) for a, _ in ask)
+        for (a, want), line in zip(ask, self.good("pipe", input=lines.encode()).stdout.splitlines(), strict=True):
+            got = json.loads(line)
+            if isinstance(want, str):
+                self.assertIn(want, got["error"], a)
+            else:
+                self.assertEqual(got, {"match": want}, a)
+
     def test_completion(self):
         for shell in ("bash", "zsh"):
             f = self.put(shell, self.good("completion", shell).stdout)

@@ -229,6 +229,17 @@ static void wide(void **state)
     assert_true(gram_matches(g, "{\"p7\": 1, \"p199\": 2, \"q\": null}"));
     assert_false(gram_matches(g, "{\"p7\": null}"));
     hy_gram_unref(g);
+    for (int n = 400; n <= 401; n++) { /* optional ones in a row, up to the bound and beyond */
+        hy_buf_reset(&b);
+        hy_buf_str(&b, "{\"properties\":{\"q0\":{}");
+        for (int i = 1; i < n; i++) hy_buf_printf(&b, ",\"q%d\":{\"type\":\"integer\"}", i);
+        hy_buf_str(&b, "}}");
+        hy_status st = gram_compile(&g, S, b.data, NULL, &err);
+        assert_int_equal(st, n == 400 ? HY_OK : HY_E_LIMIT);
+        if (st != HY_OK) continue;
+        assert_true(gram_matches(g, "{\"q399\": 1}"));
+        hy_gram_unref(g);
+    }
     hy_buf_reset(&b); /* 2^40 combinations */
     hy_buf_str(&b, "{\"allOf\":[true");
     for (int i = 0; i < 40; i++)
