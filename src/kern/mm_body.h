@@ -26,7 +26,7 @@
 
 #define VB (MM_P * 4)          /* bytes a vector */
 #define KB 24                  /* groups decoded at a time for many tokens; 18 KB of L1 at most */
-#define NB 64                  /* tokens a block */
+#define NB 128                 /* tokens a block */
 #define AHEAD 16               /* groups from the one in use to the one that is prefetched */
 #define UNROLL _Pragma("GCC unroll 16")
 
@@ -304,8 +304,10 @@ HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run
         for (uint64_t i = m->panel_first; i < m->panel_last; i++) {
             cursor at;
             cursor_at(&at, t, m->w, hy_panel_at(m->w, i), 0);
-            for (uint32_t j = 0; j < n; j++) /* the lines that put() will write */
-                __builtin_prefetch(m->y + (m->y_row ? m->y_row[t0 + j] : t0 + j) * m->y_stride + i * MM_P, 1);
+            for (uint32_t j = 0; j < n; j++) { /* the lines that put() will write */
+                size_t row = m->y_row ? m->y_row[t0 + j] : t0 + j;
+                __builtin_prefetch(m->y + row * m->y_stride + i * MM_P, 1);
+            }
             hy_act8 x = m->x8;
             for (uint64_t g = 0; g < n_group; g += KB) {
                 uint32_t kb = (uint32_t)HY_MIN(KB, n_group - g);
@@ -464,7 +466,10 @@ MM_CLASSES(TILES)
 #define QUANTISED(T, CLASS)                                                                        \
     static void decode_##T(cursor *at, uint32_t n, dec *out)                                       \
     {                                                                                              \
-        for (uint32_t g = 0; g < n; g++) next_group(HY_Q_##T, at, out + g);                        \
+        for (uint32_t g = 0; g < n; g++) { /* and ask for what the next call will decode */        \
+            prefetch(at->code + KB * hy_pf_vectors(HY_Q_##T) * VB, hy_pf_vectors(HY_Q_##T) * VB);  \
+            next_group(HY_Q_##T, at, out + g);                                                     \
+        }                                                                                          \
     }                                                                                              \
     static void mm_q8_##T(const hy_mm *m)                                                          \
     {                                                                                              \

@@ -25,15 +25,44 @@ HY_INLINE int act8_half(const float *x, int8_t *q, float *d)
     return v_store_i8(q, v_sub(v_add(v_mul(a, inv), magic), magic));
 }
 
+/* Four halves at once: their maxima and sums are folded together. False, and nothing done, where one
+ * is not plain: zero, or not finite. */
+HY_INLINE bool act8_four(const float *x, const hy_act8 *to)
+{
+    const uint32_t tiny = hy_f32_bits(ACT8_TINY);
+    v16 v[4], magic = v_set1(HY_EXP_MAGIC);
+    uint32_t top[4];
+    float inv[4];
+    for (int i = 0; i < 4; i++) v[i] = v_load(x + 16 * i);
+    v_tops4(v, top);
+    for (int i = 0; i < 4; i++)
+        if (top[i] - tiny >= 0x7f800000u - tiny) return false;
+    for (int i = 0; i < 4; i++) inv[i] = 127.0f / hy_bits_f32(top[i]);
+    for (int i = 0; i < 4; i++) to->d[i] = hy_bits_f32(top[i]) / 127.0f;
+    for (int i = 0; i < 4; i++)
+        v[i] = v_sub(v_add(v_mul(v[i], v_set1(inv[i])), magic), magic);
+    v_store4_i8(to->q, v, to->b);
+    for (int i = 0; i < 4; i += 2)
+        to->s[i / 2] = fmaf((float)(to->b[i + 1] / -128), to->d[i + 1],
+                            (float)(to->b[i] / -128) * to->d[i]);
+    return true;
+}
+
 static void act8(const float *x, uint64_t k, hy_act8 to)
 {
-    for (uint64_t g = 0; g < k / 32; g++, x += 32, to.q += 32, to.d += 2, to.b += 2) {
+    for (uint64_t g = 0; g < k / 32; x += 32, to = hy_act8_at(&to, 0, 32), g++) {
+        if (g + 1 < k / 32 && act8_four(x, &to)) {
+            x += 32, to = hy_act8_at(&to, 0, 32), g++;
+            continue;
+        }
         int s0 = act8_half(x, to.q, to.d), s1 = act8_half(x + 16, to.q + 16, to.d + 1);
         to.b[0] = -128 * s0;
         to.b[1] = -128 * s1;
-        to.s[g] = fmaf((float)s1, to.d[1], (float)s0 * to.d[0]);
+        to.s[0] = fmaf((float)s1, to.d[1], (float)s0 * to.d[0]);
     }
 }
+
+#include "kern/v16_put.h"
 
 static void rmsnorm(const float *x, const float *w, float *y, uint64_t n, float eps)
 {
@@ -250,6 +279,8 @@ void V16_CAT(hy_att_fill, V16_ISA)(hy_kernels *k);
 void V16_CAT(hy_vec_fill, V16_ISA)(hy_kernels *k, uint64_t cpu)
 {
     k->act8 = act8;
+    k->kv_put_k = kv_put_k;
+    k->kv_put_v = kv_put_v;
     k->rmsnorm = rmsnorm;
     k->layernorm = layernorm;
     k->add = add;

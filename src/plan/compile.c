@@ -224,7 +224,8 @@ static void *carve(carver *c, uint64_t n, uint64_t size)
 
 static void carve_slot(hy_slot_mem *m, carver *c, uint64_t rows, uint64_t len, bool q8)
 {
-    m->stride = HY_ROUND_UP(len, 16);
+    /* an odd number of cache lines: a column of a block of rows must not fall into few sets of L1 */
+    m->stride = HY_ROUND_UP(len, 16) | 16;
     m->f = carve(c, rows, m->stride * sizeof(float));
     if (!q8) return;
     m->x8.q = carve(c, rows, len);

@@ -221,6 +221,30 @@ static void isa_act8(const hy_kernels *s, const hy_kernels *k, uint64_t n_group,
           "act8");
 }
 
+/* A token's key and value into a page: every byte of the page, written or not, as scalar leaves it. */
+static void isa_kv_put(const hy_kernels *s, const hy_kernels *k, uint32_t d, int kind)
+{
+    static uint8_t p0[600 * 64 + 2 * GUARD], p1[600 * 64 + 2 * GUARD];
+    static float px[601];
+    float *x = px + 1;
+    for (hy_kv_type t = 0; t < HY_KV_TYPE_COUNT; t++) {
+        if (t == HY_KV_Q4 && d % 32) continue;
+        noise(x, d, kind == 1 ? 1e6 : kind == 2 ? 1e-31 : kind == 3 ? 7e-5 : 3);
+        if (kind == 4) edges(x, d);
+        if (kind == 5) x[d - 1] = NAN;
+        if (kind == 6) x[d / 2] = -INFINITY;
+        if (kind == 7) memset(x, 0, d * sizeof(float));
+        for (uint32_t slot = 0; slot < HY_PAGE_TOK; slot += 5) {
+            for (int is_k = 0; is_k < 2; is_k++) {
+                memset(p0, 99, sizeof(p0)), memset(p1, 99, sizeof(p1));
+                (is_k ? s->kv_put_k : s->kv_put_v)(t, p0 + GUARD, d, slot, x);
+                (is_k ? k->kv_put_k : k->kv_put_v)(t, p1 + GUARD, d, slot, x);
+                check(!memcmp(p0, p1, sizeof(p0)), is_k ? "kv_put_k" : "kv_put_v");
+            }
+        }
+    }
+}
+
 #include "vec_att.h"
 
 /* ---- scalar against double ----------------------------------------------------------------- */
@@ -430,6 +454,9 @@ static void check_isa(const hy_kernels *s, const hy_kernels *k)
     isa_exp(s, k);
     for (uint64_t g = 1; g <= 64; g = g < 9 ? g + 1 : g * 2)
         for (int kind = 0; kind < 6; kind++) isa_act8(s, k, g, kind);
+    static const uint32_t dims[] = {16, 32, 60, 64, 80, 96, 128, 256, 512, 576};
+    for (size_t i = 0; i < HY_COUNT(dims); i++)
+        for (int kind = 0; kind < 8; kind++) isa_kv_put(s, k, dims[i], kind);
     run_att(s, k, k == s);
 }
 
@@ -458,6 +485,10 @@ static void bench(const hy_kernels *k)
     noise(x, 4096, 2);
     noise(w, 4096, 2);
     TIME("act8 4096", 4096.0, k->act8(x, 4096, (hy_act8){q, d, s, b, 4096}));
+    static uint8_t page[HY_PAGE_TOK * 128 * 4 + 64];
+    TIME("kv_put_k f16 128", 128.0, k->kv_put_k(HY_KV_F16, page, 128, 3, x));
+    TIME("kv_put_v f16 128", 128.0, k->kv_put_v(HY_KV_F16, page, 128, 3, x));
+    TIME("kv_put_k q8 128", 128.0, k->kv_put_k(HY_KV_Q8, page, 128, 3, x));
     TIME("rmsnorm 4096", 4096.0, k->rmsnorm(x, w, y, 4096, 1e-5f));
     TIME("silu*u 4096", 4096.0, k->act_mul(HY_ACT_SILU, x, w, y, 4096));
     TIME("gelu*u 4096", 4096.0, k->act_mul(HY_ACT_GELU, x, w, y, 4096));

@@ -184,6 +184,17 @@ HY_INLINE uint32x4_t v_top4(v16 x)
 }
 /* largest magnitude as bits: NaN above infinity above all */
 HY_INLINE uint32_t v_top_bits(v16 x) { return vmaxvq_u32(v_top4(x)); }
+/* the same of four */
+HY_INLINE void v_tops4(const v16 *v, uint32_t *top)
+{
+    for (int i = 0; i < 4; i++) top[i] = v_top_bits(v[i]);
+}
+/* to 16 half floats, nearest even */
+HY_INLINE void v_store_f16(uint16_t *p, v16 x)
+{
+    vst1q_u16(p, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.a), x.b)));
+    vst1q_u16(p + 8, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.c), x.d)));
+}
 /* integers in -127..127 held as floats, to bytes; returns their sum */
 HY_INLINE int v_store_i8(int8_t *q, v16 x)
 {
@@ -191,6 +202,11 @@ HY_INLINE int v_store_i8(int8_t *q, v16 x)
     int16x8_t b = vcombine_s16(vmovn_s32(vcvtq_s32_f32(x.c)), vmovn_s32(vcvtq_s32_f32(x.d)));
     vst1q_s8(q, vcombine_s8(vmovn_s16(a), vmovn_s16(b)));
     return vaddvq_s16(vaddq_s16(a, b));
+}
+/* 64 such integers; b: -128 times the sums of 16 */
+HY_INLINE void v_store4_i8(int8_t *q, const v16 *v, int32_t *b)
+{
+    for (int i = 0; i < 4; i++) b[i] = -128 * v_store_i8(q + 16 * i, v[i]);
 }
 
 /* 16 stored values as floats */

@@ -9,6 +9,8 @@
 #include "kern/x86/emu512_vec.h"
 #endif
 
+#include "kern/x86/v16_x86.h"
+
 #define V16_ISA    avx512
 #define V16_Q_MAX  8 /* query rows that share a load; sums never exceed 16 of the 32 registers */
 #define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 4 and Q_MAX queries */
@@ -107,6 +109,32 @@ HY_INLINE uint32_t v_top_bits(v16 x)
     h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0x4e));
     h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0xb1));
     return (uint32_t)_mm_cvtsi128_si32(h);
+}
+/* the same of four */
+HY_INLINE void v_tops4(const v16 *v, uint32_t *top)
+{
+    __m128i h[4];
+    for (int i = 0; i < 4; i++) {
+        __m512i a = v_bits(v_abs(v[i]));
+        h[i] = hy_max8(_mm256_max_epi32(v_int0(a), v_int1(a)));
+    }
+    _mm_storeu_si128((__m128i *)(void *)top, hy_max4x4(h[0], h[1], h[2], h[3]));
+}
+/* 64 such integers to bytes; b: -128 times the sums of 16 */
+HY_INLINE void v_store4_i8(int8_t *q, const v16 *v, int32_t *b)
+{
+    __m128i s[4];
+    for (int i = 0; i < 4; i++)
+        s[i] = hy_store_i8(q + 16 * i, _mm256_cvtps_epi32(v_half0(v[i])),
+                           _mm256_cvtps_epi32(v_half1(v[i])));
+    _mm_storeu_si128((__m128i *)(void *)b, hy_sum4x4(s[0], s[1], s[2], s[3]));
+}
+/* to 16 half floats, nearest even */
+HY_INLINE void v_store_f16(uint16_t *p, v16 x)
+{
+    __m128i *to = (__m128i *)(void *)p;
+    _mm_storeu_si128(to, _mm256_cvtps_ph(v_half0(x), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(to + 1, _mm256_cvtps_ph(v_half1(x), _MM_FROUND_TO_NEAREST_INT));
 }
 /* integers in -127..127 held as floats, to bytes; returns their sum */
 HY_INLINE int v_store_i8(int8_t *q, v16 x)
