@@ -20,7 +20,7 @@ typedef struct cli_args {
     /* model */
     hy_options engine;
     const char *kv_mode;
-    uint64_t n_ctx, n_threads, n_threads_decode, n_step, n_seq, kv_tokens;
+    uint64_t n_ctx, n_threads, n_threads_decode, n_step, n_seq, kv_tokens, spec_max, spec_store;
     /* generation */
     hy_params params;
     uint64_t n_predict, top_k, seed, top_logprobs, no_repeat_ngram;

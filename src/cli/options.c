@@ -27,6 +27,12 @@ const cli_option cli_options[] = {
     { "packed-cache", 0, MODEL, CLI_FLAG, OFF(engine.packed_cache), 0, 0, NULL, "keep the packed weights beside the model: the next start maps them", 0 },
     { "pin", 0, MODEL, CLI_FLAG, OFF(engine.pin), 0, 0, NULL, "pin threads to cores", 0 },
     { "quiet", 'q', MODEL | CLI_G_PULL | CLI_G_QUANT | CLI_G_CPU, CLI_FLAG, OFF(quiet), 0, 0, NULL, "no progress, no statistics", 0 },
+    /* speculation */
+    { "speculate", 0, RUN | CHAT | SERVE, CLI_STR, OFF(engine.speculate), 0, 0, "WHO", "who drafts tokens ahead: off (default), ngram, draft, self or auto; the text stays the same", 0 },
+    { "draft", 0, RUN | CHAT | SERVE, CLI_STR, OFF(engine.draft), 0, 0, "MODEL", "a smaller model with the same vocabulary, for --speculate draft and auto", 0 },
+    { "spec-max", 0, RUN | CHAT | SERVE, CLI_NUM, OFF(spec_max), 1, 16, "N", "most tokens drafted at a time (default 8)", 0 },
+    { "spec-store", 0, RUN | CHAT | SERVE, CLI_NUM, OFF(spec_store), 1, 67108864, "N", "ngram also looks in the last N tokens of finished answers", 0 },
+    { "spec-always", 0, RUN | CHAT | SERVE, CLI_FLAG, OFF(engine.spec_always), 0, 0, NULL, "draft whether it pays or not: to be measured", 0 },
     /* generation */
     { "predict", 'n', SAMPLE, CLI_NUM, OFF(n_predict), 1, 16777216, "N", "most tokens to generate", 0 },
     { "temp", 0, SAMPLE, CLI_REAL, OFF(params.temperature), 0, 100, "X", "temperature; 0 is greedy", 0 },
@@ -389,6 +395,8 @@ bool cli_finish_options(const char *command, cli_args *a, hy_bias *bias)
     e->n_seq = (uint32_t)a->n_seq;
     e->kv_tokens = a->kv_tokens;
     e->n_queue = (uint32_t)a->n_queue;
+    e->spec_max = (uint32_t)a->spec_max;
+    e->spec_store = (uint32_t)a->spec_store;
     const char *m = a->kv_mode ? a->kv_mode : "paged";
     if (strcmp(m, "paged") == 0) e->kv_mode = HY_KV_PAGED;
     else if (strcmp(m, "contiguous") == 0) e->kv_mode = HY_KV_CONTIGUOUS;
