@@ -40,7 +40,8 @@ void hy_ask_guide_object(hy_ask *a)
 static hy_status set_text(hy_ask *a, hy_guide_kind kind, hy_err *err)
 {
     if (a->guide_text.failed) return hy_fail_memory(err, "guide", a->guide_text.len);
-    a->guide = (hy_guide){ .kind = kind, .text = a->guide_text.data ? a->guide_text.data : "", .n_text = a->guide_text.len };
+    a->guide = (hy_guide){ .kind = kind, .text = a->guide_text.data ? a->guide_text.data : "",
+                           .n_text = a->guide_text.len };
     return HY_OK;
 }
 

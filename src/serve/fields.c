@@ -223,7 +223,8 @@ void hy_fields_doc(const hy_field *rows, hy_buf *out)
     for (const hy_field *f = rows; f->name; f++) {
         hy_buf_printf(out, "| `%s` | ", f->name);
         put_values(f, out);
-        const char *lead = f->kind == HY_F_IGNORE ? "accepted, without effect: " : f->kind == HY_F_REFUSE ? "refused: " : "";
+        const char *lead = f->kind == HY_F_IGNORE ? "accepted, without effect: " : "";
+        if (f->kind == HY_F_REFUSE) lead = "refused: ";
         hy_buf_printf(out, " | %s%s |\n", lead, f->doc);
     }
 }

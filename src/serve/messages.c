@@ -193,7 +193,8 @@ static json_t *message_of(const json_t *m, bool developer, bool args_as_text)
     bool ok = out && set_new(out, "content", content_text(m));
     if (ok && !strcmp(role, "developer") && !developer) ok = set_new(out, "role", json_string("system"));
     if (ok && !strcmp(role, "function")) ok = set_new(out, "role", json_string("tool"));
-    if (ok && json_is_array(calls) && json_array_size(calls)) ok = set_new(out, "tool_calls", calls_of(calls, args_as_text));
+    if (ok && json_is_array(calls) && json_array_size(calls)) ok = set_new(out, "tool_calls", calls_of(calls,
+        args_as_text));
     else if (ok && calls) json_object_del(out, "tool_calls"); /* templates ask whether it is there */
     if (ok && json_is_string(thoughts) && !json_is_string(json_object_get(m, "reasoning_content")))
         ok = set_new(out, "reasoning_content", json_incref((json_t *)thoughts));

@@ -140,7 +140,8 @@ static hy_status tool_choice(hy_body *b, hy_err *err)
         return hy_fail(err, HY_E_ARG, "tool_choice: %s is not none, auto, required, or an object", got);
     }
     if (!required && (!type || (strcmp(type, "function") && strcmp(type, "allowed_tools"))))
-        return hy_fail(err, HY_E_ARG, "tool_choice.type: \"%.60s\" is neither function nor allowed_tools", type ? type : "");
+        return hy_fail(err, HY_E_ARG, "tool_choice.type: \"%.60s\" is neither function nor allowed_tools",
+                       type ? type : "");
     if (!a->tools) return hy_fail(err, HY_E_ARG, "tool_choice: there are no tools to choose from");
     if (!required) return !strcmp(type, "function") ? choose_named(a, c, err) : choose_among(a, c, err);
     a->choice = HY_TOOLS_REQUIRED;
@@ -200,7 +201,8 @@ bool hy_body_chat(hy_exchange *x, hy_body *b)
     hy_status s = hy_fields_read(hy_chat_fields, body, b, &param, &err);
     if (s == HY_OK && b->ask.chat_template && !hy_server_options(hy_x_server(x))->allow_template) {
         param = "chat_template";
-        s = hy_fail(&err, HY_E_ARG, "chat_template: this server uses the model's own (it was started without --allow-template)");
+        s = hy_fail(&err, HY_E_ARG,
+                    "chat_template: this server uses the model's own (it was started without --allow-template)");
     }
     if (s == HY_OK) s = finish_chat(b, &param, &err);
     if (s != HY_OK) return refuse(x, b, param, &err);

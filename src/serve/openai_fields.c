@@ -33,8 +33,10 @@
       "the same seed gives the same text; answer i draws with seed + i; absent: random", AT(ask.has_seed) },           \
     OBJ("logit_bias", ask.logit_bias, "token id -> -100 to 100, added to the logit; -100 bans"),                       \
     INT("n", 1, 128, ask.n, "answers to each prompt; the prompt is computed once"),                                    \
-    { "stop", HY_F_STRS, 0, 64, AT(ask.stop), NULL, "the text ends before the first of these; nothing of it is sent", 0 }, \
-    { "stop_token_ids", HY_F_INTS, 0, 64, AT(ask.stop_ids), NULL, "tokens that end the text like the model's own end", 0 }, \
+    { "stop", HY_F_STRS, 0, 64, AT(ask.stop), NULL,                                                                    \
+      "the text ends before the first of these; nothing of it is sent", 0 },                                           \
+    { "stop_token_ids", HY_F_INTS, 0, 64, AT(ask.stop_ids), NULL,                                                      \
+      "tokens that end the text like the model's own end", 0 },                                                        \
     INT("min_tokens", 0, INT_MAX_, ask.min_tokens, "the model's end tokens cannot come before so many tokens"),        \
     BOOL("ignore_eos", ask.ignore_eos, "the model's end tokens do not end the text"),                                  \
     BOOL("stream", ask.stream, "server-sent events"),                                                                  \
@@ -52,7 +54,7 @@
     STR("guided_grammar", ask.guided_grammar, NULL, "the text follows the grammar (GBNF)"),                            \
     STR("grammar", ask.guided_grammar, NULL, "llama-server's name of guided_grammar"),                                 \
     ARR("guided_choice", 10000, ask.guided_choice, "the text is one of these strings"),                                \
-    INT("priority", -1000000, 1000000, ask.priority, "smaller is earlier; 0 is ordinary"),                           \
+    INT("priority", -1000000, 1000000, ask.priority, "smaller is earlier; 0 is ordinary"),                             \
     NUM("deadline_ms", 1, 86400000, ask.deadline_ms, "the answer ends when so much time has passed"),                  \
     STR("cache_salt", ask.cache_salt, NULL, "cached prefixes are shared only with requests of the same salt"),         \
     BOOL("cache_prompt", cache_prompt, "false: neither uses nor leaves cached prefixes"),                              \
@@ -101,13 +103,16 @@
     REFUSE("n_indent", "0", "there is no sampler for indentation")
 
 const hy_field hy_chat_fields[] = {
-    STR("model", model, NULL, "the model's id; absent or another: the one that is served (with --strict-model another is a 404)"),
+    STR("model", model, NULL,
+        "the model's id; absent or another: the one that is served (with --strict-model another is a 404)"),
     ANY("messages", ask.messages, "array of messages",
         "roles system, developer, user, assistant, tool; content a string or text parts"),
     { "max_completion_tokens", HY_F_INT, -1, INT_MAX_, AT(max_completion_tokens), NULL,
       "most tokens of the answer; absent or -1: as far as the context goes", AT(has_max_completion) },
-    { "max_tokens", HY_F_INT, -1, INT_MAX_, AT(ask.max_tokens), NULL, "older name of max_completion_tokens", AT(has_max_tokens) },
-    { "n_predict", HY_F_INT, -1, INT_MAX_, AT(n_predict), NULL, "llama-server's name of max_completion_tokens", AT(has_n_predict) },
+    { "max_tokens", HY_F_INT, -1, INT_MAX_, AT(ask.max_tokens), NULL, "older name of max_completion_tokens",
+      AT(has_max_tokens) },
+    { "n_predict", HY_F_INT, -1, INT_MAX_, AT(n_predict), NULL, "llama-server's name of max_completion_tokens",
+      AT(has_n_predict) },
     BOOL("logprobs", logprobs, "log-probabilities of the answer's tokens"),
     { "top_logprobs", HY_F_INT, 0, HY_TOP_LOGPROBS_MAX, AT(top_logprobs), NULL,
       "with logprobs: so many alternatives for each token", AT(has_top_logprobs) },
@@ -117,14 +122,16 @@ const hy_field hy_chat_fields[] = {
     BOOL("parallel_tool_calls", ask.parallel, "more than one call in an answer; default true"),
     STR("reasoning_effort", ask.reasoning_effort, "none|minimal|low|medium|high|xhigh|max",
         "variable reasoning_effort of the template; none: enable_thinking = false"),
-    { "enable_thinking", HY_F_BOOL, 0, 0, AT(enable_thinking), NULL, "variable enable_thinking of the template", AT(has_thinking) },
+    { "enable_thinking", HY_F_BOOL, 0, 0, AT(enable_thinking), NULL, "variable enable_thinking of the template",
+      AT(has_thinking) },
     STR("reasoning_format", reasoning_format, "none|auto|deepseek", "none: thoughts stay in content"),
     BOOL("include_reasoning", include_reasoning, "false: thoughts are left out of the answer"),
     { "add_generation_prompt", HY_F_BOOL, 0, 0, AT(add_generation_prompt), NULL,
       "the prompt ends with the opening of an answer; default true", AT(has_generation_prompt) },
     BOOL("continue_final_message", continue_final, "the answer continues the last message"),
     OBJ("chat_template_kwargs", ask.template_kwargs, "variables for the template"),
-    STR("chat_template", ask.chat_template, NULL, "a template instead of the model's; refused without --allow-template"),
+    STR("chat_template", ask.chat_template, NULL,
+        "a template instead of the model's; refused without --allow-template"),
     ARR("documents", 10000, ask.documents, "variable documents of the template"),
     SAMPLING,
     REFUSE("echo", "false", "only /v1/completions can repeat the prompt"),
@@ -141,15 +148,19 @@ const hy_field hy_chat_fields[] = {
 };
 
 const hy_field hy_completion_fields[] = {
-    STR("model", model, NULL, "the model's id; absent or another: the one that is served (with --strict-model another is a 404)"),
+    STR("model", model, NULL,
+        "the model's id; absent or another: the one that is served (with --strict-model another is a 404)"),
     ANY("prompt", ask.prompt, "string, array of strings, token ids, or arrays of them",
         "each prompt has its own choices: index = i_prompt * n + i"),
     { "max_tokens", HY_F_INT, -1, INT_MAX_, AT(ask.max_tokens), NULL,
-      "most tokens of the answer; default 16; -1: as far as the context goes; 0: with echo, the prompt alone", AT(has_max_tokens) },
-    { "n_predict", HY_F_INT, -1, INT_MAX_, AT(n_predict), NULL, "llama-server's name of max_tokens", AT(has_n_predict) },
+      "most tokens of the answer; default 16; -1: as far as the context goes; 0: with echo, the prompt alone",
+      AT(has_max_tokens) },
+    { "n_predict", HY_F_INT, -1, INT_MAX_, AT(n_predict), NULL, "llama-server's name of max_tokens",
+      AT(has_n_predict) },
     ANY("logprobs", legacy_logprobs, "integer, 0 to 20, or a bool", "log-probabilities, with so many alternatives"),
     BOOL("echo", echo, "the prompt stands before the answer"),
-    { "best_of", HY_F_INT, 1, 128, AT(best_of), NULL, "so many are made, the n most likely are given", AT(has_best_of) },
+    { "best_of", HY_F_INT, 1, 128, AT(best_of), NULL, "so many are made, the n most likely are given",
+      AT(has_best_of) },
     BOOL("add_special_tokens", add_special, "a text prompt gets BOS and the like; default true"),
     SAMPLING,
     REFUSE("suffix", "\"\"", "texts cannot be filled in the middle"),

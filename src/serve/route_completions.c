@@ -96,7 +96,8 @@ static uint32_t n_added(const hy_gen *g, const hy_answer *a, uint32_t n)
     int32_t *ids = NULL;
     size_t n_ids = 0;
     if (!json_is_string(v) || hy_gen_ask(g)->no_special || n != n_all ||
-        hy_engine_tokenize(engine_of(g), json_string_value(v), json_string_length(v), false, true, &ids, &n_ids, NULL) != HY_OK)
+        hy_engine_tokenize(engine_of(g), json_string_value(v), json_string_length(v), false, true, &ids, &n_ids,
+                           NULL) != HY_OK)
         return 0;
     uint32_t k = 0;
     while (k + n_ids < n && memcmp(all + k, ids, n_ids * sizeof *ids) != 0) k++;
@@ -120,7 +121,8 @@ static bool put_prompt_tokens(hy_gen *g, const completion *c, const hy_answer *a
         char *s = NULL;
         size_t len = 0;
         /* the first token of a text has none, also where BOS stands before it: clients count on that */
-        ok = hy_logprobs_legacy_put(l, engine_of(g), t[i].id, i == first ? (double)NAN : (double)t[i].logprob, t[i].top, t[i].n_top, c->top, at);
+        ok = hy_logprobs_legacy_put(l, engine_of(g), t[i].id, i == first ? (double)NAN : (double)t[i].logprob,
+                                    t[i].top, t[i].n_top, c->top, at);
         if (hy_engine_piece(engine_of(g), t[i].id, &s, &len, NULL) == HY_OK) hy_utf8_stream_put(&u, s, len, &text);
         hy_memory_free(s);
         at += n_chars(text.data, text.len);
@@ -262,7 +264,8 @@ static void send_text(hy_gen *g, hy_answer *a, size_t first, bool last)
     hy_buf_reset(&r->text);
     r->echoed = true;
     bool tokens = a->n_shown > first || (echo && a->i_request != UINT32_MAX);
-    ok = hy_set(o, "logprobs", c->logprobs && tokens ? logprobs_json(g, c, a, first, a->n_shown, echo, r) : json_null()) && ok;
+    ok = hy_set(o, "logprobs", c->logprobs && tokens ? logprobs_json(g, c, a, first, a->n_shown, echo,
+                                                                     r) : json_null()) && ok;
     ok = hy_set(o, "finish_reason", last ? json_string(hy_openai_finish(a)) : json_null()) && ok;
     if (last) ok = hy_set(o, "stop_reason", hy_openai_stop_reason(g, a)) && ok;
     if (c->token_ids && a->n_shown > first) ok = hy_set(o, "token_ids", hy_token_ids_json(a, first, a->n_shown)) && ok;

@@ -17,13 +17,15 @@ typedef struct embed_fields {
 #define AT(m) offsetof(embed_fields, m)
 const hy_field hy_embedding_fields[] = {
     { "model", HY_F_STR, 0, 0, AT(model), NULL, "the model's id; absent: the one that is served", 0 },
-    { "input", HY_F_ANY, 0, 0, AT(input), "string, array of strings, token ids, or arrays of them", "up to 2048 texts", 0 },
+    { "input", HY_F_ANY, 0, 0, AT(input), "string, array of strings, token ids, or arrays of them", "up to 2048 texts",
+      0 },
     { "encoding_format", HY_F_STR, 0, 0, AT(encoding), "float|base64", "base64: 32-bit floats, little-endian", 0 },
     { "dimensions", HY_F_INT, 1, 1e9, AT(dimensions), NULL, "only the model's own number", AT(has_dimensions) },
     { "pooling", HY_F_STR, 0, 0, AT(pooling), "last|mean", "of the tokens' states; default mean", 0 },
     { "add_special_tokens", HY_F_BOOL, 0, 0, AT(add_special), NULL, "texts get BOS and the like; default true", 0 },
     { "priority", HY_F_INT, -1000000, 1000000, AT(priority), NULL, "smaller is earlier; 0 is ordinary", 0 },
-    { "cache_salt", HY_F_STR, 0, 0, AT(cache_salt), NULL, "cached prefixes are shared only with requests of the same salt", 0 },
+    { "cache_salt", HY_F_STR, 0, 0, AT(cache_salt), NULL,
+      "cached prefixes are shared only with requests of the same salt", 0 },
     { "user", HY_F_IGNORE, 0, 0, 0, NULL, "for the caller's records", 0 },
     { "truncate_prompt_tokens", HY_F_REFUSE, 0, 0, 0, NULL, "an input that is too long is an error", 0 },
     { NULL, 0, 0, 0, 0, NULL, NULL, 0 }
@@ -88,7 +90,8 @@ static hy_status read_input(embed *m, const json_t *v, const char *at, bool add_
     {
         json_int_t k = json_integer_value(id);
         if (k < 0 || k >= f.n_vocab)
-            return hy_fail(err, HY_E_ARG, "%s: token id %" JSON_INTEGER_FORMAT " is not in 0..%u", at, k, f.n_vocab - 1);
+            return hy_fail(err, HY_E_ARG, "%s: token id %" JSON_INTEGER_FORMAT " is not in 0..%u", at, k,
+                           f.n_vocab - 1);
         in->ids[i] = (int32_t)k;
     }
     return HY_OK;

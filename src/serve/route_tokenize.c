@@ -17,15 +17,19 @@ const hy_field hy_tokenize_fields[] = {
     { "model", HY_F_STR, 0, 0, AT(model), NULL, "the model's id", 0 },
     { "content", HY_F_ANY, 0, 0, AT(content), "string", "the text (llama-server)", 0 },
     { "prompt", HY_F_ANY, 0, 0, AT(prompt), "string", "the text (vLLM)", 0 },
-    { "messages", HY_F_ANY, 0, 0, AT(messages), "array of messages", "instead of a text: what the template makes of them", 0 },
+    { "messages", HY_F_ANY, 0, 0, AT(messages), "array of messages",
+      "instead of a text: what the template makes of them", 0 },
     { "tools", HY_F_ARRAY, 0, 1024, AT(ask.tools), NULL, "with messages", 0 },
     { "chat_template_kwargs", HY_F_OBJECT, 0, 0, AT(ask.template_kwargs), NULL, "with messages", 0 },
     { "add_generation_prompt", HY_F_BOOL, 0, 0, AT(add_generation_prompt), NULL, "with messages; default true", 0 },
     { "continue_final_message", HY_F_BOOL, 0, 0, AT(ask.continue_final), NULL, "with messages", 0 },
     { "add_special", HY_F_BOOL, 0, 0, AT(add_special), NULL, "BOS and the like; default false", AT(has_add_special) },
-    { "add_special_tokens", HY_F_BOOL, 0, 0, AT(add_special), NULL, "vLLM's name; with prompt the default is true", AT(has_add_special) },
-    { "parse_special", HY_F_BOOL, 0, 0, AT(parse_special), NULL, "control tokens written out become such; default true", 0 },
-    { "with_pieces", HY_F_BOOL, 0, 0, AT(with_pieces), NULL, "tokens as {id, piece}; a piece that is no UTF-8 as its bytes", 0 },
+    { "add_special_tokens", HY_F_BOOL, 0, 0, AT(add_special), NULL, "vLLM's name; with prompt the default is true",
+      AT(has_add_special) },
+    { "parse_special", HY_F_BOOL, 0, 0, AT(parse_special), NULL,
+      "control tokens written out become such; default true", 0 },
+    { "with_pieces", HY_F_BOOL, 0, 0, AT(with_pieces), NULL,
+      "tokens as {id, piece}; a piece that is no UTF-8 as its bytes", 0 },
     { "return_token_strs", HY_F_BOOL, 0, 0, AT(return_token_strs), NULL, "token_strs beside the ids", 0 },
     { NULL, 0, 0, 0, 0, NULL, NULL, 0 }
 };
@@ -39,7 +43,8 @@ const hy_field hy_template_fields[] = {
     { "reasoning_effort", HY_F_STR, 0, 0, AT(ask.reasoning_effort), "none|minimal|low|medium|high|xhigh|max",
       "variable of the template", 0 },
     { "add_generation_prompt", HY_F_BOOL, 0, 0, AT(add_generation_prompt), NULL, "default true", 0 },
-    { "continue_final_message", HY_F_BOOL, 0, 0, AT(ask.continue_final), NULL, "the text ends where the last message does", 0 },
+    { "continue_final_message", HY_F_BOOL, 0, 0, AT(ask.continue_final), NULL,
+      "the text ends where the last message does", 0 },
     { NULL, 0, 0, 0, 0, NULL, NULL, 0 }
 };
 
@@ -167,7 +172,8 @@ typedef struct detokenize {
 const hy_field hy_detokenize_fields[] = {
     { "model", HY_F_STR, 0, 0, offsetof(detokenize, model), NULL, "the model's id", 0 },
     { "tokens", HY_F_INTS, 0, 0, offsetof(detokenize, tokens), NULL, "token ids", 0 },
-    { "skip_special_tokens", HY_F_BOOL, 0, 0, offsetof(detokenize, skip_special), NULL, "leave out control tokens; default false", 0 },
+    { "skip_special_tokens", HY_F_BOOL, 0, 0, offsetof(detokenize, skip_special), NULL,
+      "leave out control tokens; default false", 0 },
     { NULL, 0, 0, 0, 0, NULL, NULL, 0 }
 };
 
@@ -184,7 +190,8 @@ static hy_status ids_of(hy_exchange *x, const json_t *v, int32_t **out, hy_err *
     {
         json_int_t id = json_integer_value(m);
         if (id < 0 || id >= f.n_vocab)
-            return hy_fail(err, HY_E_ARG, "tokens[%zu]: %" JSON_INTEGER_FORMAT " is not in 0..%u", i, id, f.n_vocab - 1);
+            return hy_fail(err, HY_E_ARG, "tokens[%zu]: %" JSON_INTEGER_FORMAT " is not in 0..%u", i, id,
+                           f.n_vocab - 1);
         ids[i] = (int32_t)id;
     }
     return HY_OK;

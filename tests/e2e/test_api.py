@@ -177,7 +177,8 @@ class Completions(ApiTest):
     def test_hot_text_is_valid(self):
         """Hot sampling gives broken UTF-8: the JSON is valid, streamed or not, and equal (T1, T3)."""
         for seed in range(4):
-            body = {"prompt": PROMPT, "max_tokens": 64, "temperature": 8, "seed": seed, "ignore_eos": True, "logprobs": 1}
+            body = {"prompt": PROMPT, "max_tokens": 64, "temperature": 8, "seed": seed, "ignore_eos": True,
+                    "logprobs": 1}
             full = self.ok(TEXT, **body)["choices"][0]
             chunks = self.stream(TEXT, **body)
             self.assertEqual("".join(c["choices"][0]["text"] for c in chunks), full["text"])
@@ -185,13 +186,15 @@ class Completions(ApiTest):
 
     def test_refused(self):
         bad = [("temperature", 999999), ("temperature", "NaN"), ("temperature", -1), ("top_p", -1), ("top_p", 1.5),
-               ("repeat_penalty", 0), ("repetition_penalty", 0), ("min_p", 2), ("typical_p", -0.1), ("n", 0), ("n", 129),
+               ("repeat_penalty", 0), ("repetition_penalty", 0), ("min_p", 2), ("typical_p", -0.1), ("n", 0), ("n",
+                   129),
                ("max_tokens", -5), ("max_tokens", 1.5), ("max_tokens", 1e300), ("stop", 5), ("stop", ["a", 1]),
                ("stop", ""), ("stop", ["a"] * 65), ("seed", "abc"), ("seed", 1.5), ("logit_bias", [1]),
                ("logit_bias", {"x": 1}), ("logit_bias", {"1": "y"}), ("logit_bias", {"1": 101}),
                ("logit_bias", {"99999": 1}), ("logprobs", 21), ("logprobs", -1), ("logprobs", "3"),
                ("prompt_logprobs", -1), ("prompt_logprobs", 10 ** 9), ("frequency_penalty", 3), ("stream", "yes"),
-               ("best_of", 0), ("suffix", "x"), ("min_tokens", 2), ("min_tokens", -1), ("mirostat", 2), ("n_keep", 700), ("n_discard", -1),
+               ("best_of", 0), ("suffix", "x"), ("min_tokens", 2), ("min_tokens", -1), ("mirostat", 2), ("n_keep",
+                   700), ("n_discard", -1),
                ("samplers", ["top_k"]), ("use_beam_search", True), ("deadline_ms", 0), ("cache_salt", ""),
                ("stop_token_ids", ["a"]), ("response_format", "json"), ("truncate_prompt_tokens", 5)]
         for key, v in bad:
@@ -209,7 +212,8 @@ class Completions(ApiTest):
         self.refused(TEXT, {"prompt": "word " * 3000, "max_tokens": 1, "stream": True})
 
     def test_neutral_and_unknown_fields(self):
-        self.ok(TEXT, prompt="a", max_tokens=1, no_such_field=[1], suffix="", best_of=1, mirostat=0, min_tokens=0, user="u",
+        self.ok(TEXT, prompt="a", max_tokens=1, no_such_field=[1], suffix="", best_of=1, mirostat=0, min_tokens=0,
+                user="u",
                 stop=None, n=None, logit_bias=None, model=None, dry_multiplier=0.0, echo=None)
 
     def test_numbers_as_text_are_not_numbers(self):

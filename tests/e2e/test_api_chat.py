@@ -32,7 +32,8 @@ def joined(chunks, index=0):
             m["reasoning_content"] += d.get("reasoning_content") or ""
             for t in d.get("tool_calls", ()):
                 if t["index"] == len(m["tool_calls"]):
-                    m["tool_calls"].append({"id": t["id"], "type": t["type"], "name": t["function"]["name"], "arguments": ""})
+                    m["tool_calls"].append({"id": t["id"], "type": t["type"], "name": t["function"]["name"],
+                                            "arguments": ""})
                 m["tool_calls"][t["index"]]["arguments"] += t["function"]["arguments"]
             assert m["finish"] is None, "something came after finish_reason"
             m["finish"] = choice["finish_reason"]
@@ -47,7 +48,8 @@ class Chat(ApiTest):
         self.assertEqual(r["object"], "chat.completion")
         self.assertTrue(r["id"].startswith("chatcmpl-"))
         c = r["choices"][0]
-        self.assertEqual((c["index"], c["logprobs"], c["message"]["role"], c["message"]["refusal"]), (0, None, "assistant", None))
+        self.assertEqual((c["index"], c["logprobs"], c["message"]["role"], c["message"]["refusal"]), (0, None,
+            "assistant", None))
         self.assertIn(c["finish_reason"], ("stop", "length"))
         u = r["usage"]
         self.assertEqual(u["total_tokens"], u["prompt_tokens"] + u["completion_tokens"])
@@ -57,7 +59,8 @@ class Chat(ApiTest):
 
     def test_prompt_is_the_templates(self):
         r = self.ok("/apply-template", messages=HELLO)
-        self.assertEqual(r["prompt"], "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nHello there, who are you?"
+        self.assertEqual(r["prompt"],
+                         "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nHello there, who are you?"
                                       "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n")
         self.assertEqual(self.chat()["usage"]["prompt_tokens"], r["n_tokens"])
         ids = self.ok("/tokenize", messages=HELLO)["tokens"]
@@ -72,7 +75,8 @@ class Chat(ApiTest):
         self.assertEqual(prompt([{"type": "text", "text": "ab"}]), prompt("ab"))
         self.assertEqual(prompt([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), prompt("a\nb"))
         for kind in ("image_url", "input_audio", "file"):
-            self.refused(CHAT, {"messages": [{"role": "user", "content": [{"type": kind}]}]}, param="messages", says=kind)
+            self.refused(CHAT, {"messages": [{"role": "user", "content": [{"type": kind}]}]}, param="messages",
+                         says=kind)
 
     def test_roles(self):
         r = self.ok("/apply-template", messages=[{"role": "developer", "content": "Be brief."}] + HELLO)
@@ -102,21 +106,24 @@ class Chat(ApiTest):
                      param="continue_final_message")
 
     def test_stream(self):
-        for more in ({}, {"temperature": 1.3, "seed": 9, "n": 3}, {"logprobs": True, "top_logprobs": 2}, {"stop": ["e", "a"]},
+        for more in ({}, {"temperature": 1.3, "seed": 9, "n": 3}, {"logprobs": True, "top_logprobs": 2}, {"stop": ["e",
+            "a"]},
                      {"max_tokens": 200, "temperature": 8, "seed": 2}):
             full = self.chat(**more)
             chunks = self.stream(CHAT, messages=HELLO, **{"max_tokens": 16, "temperature": 0, **more})
             self.assertTrue(all(c["object"] == "chat.completion.chunk" and "usage" not in c for c in chunks))
             for c in full["choices"]:
                 m = joined(chunks, c["index"])
-                self.assertEqual((m["content"], m["finish"], m["role"]), (c["message"]["content"], c["finish_reason"], "assistant"))
+                self.assertEqual((m["content"], m["finish"], m["role"]), (c["message"]["content"], c["finish_reason"],
+                    "assistant"))
                 if c["logprobs"]:
                     got = [t for k in chunks if k["choices"] and k["choices"][0]["logprobs"]
                            for t in k["choices"][0]["logprobs"]["content"]]
                     self.assertEqual(got, c["logprobs"]["content"])
 
     def test_stream_usage(self):
-        chunks = self.stream(CHAT, messages=HELLO, max_tokens=5, ignore_eos=True, stream_options={"include_usage": True})
+        chunks = self.stream(CHAT, messages=HELLO, max_tokens=5, ignore_eos=True,
+                             stream_options={"include_usage": True})
         self.assertEqual(chunks[-1]["choices"], [])
         self.assertEqual(chunks[-1]["usage"]["completion_tokens"], 5)
         self.assertTrue(all(c["usage"] is None for c in chunks[:-1]))
@@ -128,7 +135,8 @@ class Chat(ApiTest):
         for t in tokens:
             self.assertEqual(len(t["top_logprobs"]), 4)
             self.assertEqual(t["logprob"], max(x["logprob"] for x in t["top_logprobs"]))
-        self.assertEqual(b"".join(bytes(t["bytes"]) for t in tokens).decode("utf-8", "replace"), c["message"]["content"])
+        self.assertEqual(b"".join(bytes(t["bytes"]) for t in tokens).decode("utf-8", "replace"),
+                         c["message"]["content"])
         for more in ({}, {"top_logprobs": None}, {"top_logprobs": 0}):  # T13
             for t in self.chat(logprobs=True, max_tokens=2, **more)["choices"][0]["logprobs"]["content"]:
                 self.assertEqual(t["top_logprobs"], [])
@@ -137,32 +145,42 @@ class Chat(ApiTest):
     def test_refused(self):
         bad = [("temperature", "hot"), ("temperature", 999999), ("top_p", -1), ("max_tokens", 0), ("max_tokens", -5),
                ("max_completion_tokens", 1.5), ("n", 0), ("n", "two"), ("stop", {"a": 1}), ("stream", "yes"),
-               ("top_logprobs", -1), ("top_logprobs", 21), ("logprobs", "yes"), ("logprobs", 1), ("tools", "x"), ("tools", [1]),
-               ("tools", [{"type": "function"}]), ("tool_choice", "nope"), ("tool_choice", "required"), ("tool_choice", {"type": "x"}),
-               ("response_format", {"type": "nope"}), ("response_format", {"type": "json_schema"}), ("response_format", "json"),
+               ("top_logprobs", -1), ("top_logprobs", 21), ("logprobs", "yes"), ("logprobs", 1), ("tools",
+                   "x"), ("tools", [1]),
+               ("tools", [{"type": "function"}]), ("tool_choice", "nope"), ("tool_choice", "required"), ("tool_choice",
+                   {"type": "x"}),
+               ("response_format", {"type": "nope"}), ("response_format", {"type": "json_schema"}), ("response_format",
+                   "json"),
                ("response_format", {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "strnig"}}}),
-               ("response_format", {"type": "json_schema", "json_schema": {"name": "a", "schema": {"$ref": "#/$defs/none"}}}),
-               ("guided_grammar", "root ::= ("), ("guided_regex", "(a"), ("stream_options", "x"), ("modalities", ["audio"]),
+               ("response_format", {"type": "json_schema", "json_schema": {"name": "a",
+                   "schema": {"$ref": "#/$defs/none"}}}),
+               ("guided_grammar", "root ::= ("), ("guided_regex", "(a"), ("stream_options", "x"), ("modalities",
+                   ["audio"]),
                ("audio", {"voice": "a"}), ("functions", []), ("function_call", "auto"), ("web_search_options", {}),
-               ("chat_template", "{{ x }}"), ("echo", True), ("best_of", 2), ("reasoning_effort", "huge"), ("documents", 5),
+               ("chat_template", "{{ x }}"), ("echo", True), ("best_of", 2), ("reasoning_effort",
+                   "huge"), ("documents", 5),
                ("chat_template_kwargs", []), ("messages", "x"), ("messages", []), ("prompt_logprobs", 10 ** 9)]
         for key, v in bad:
             with self.subTest(field=key, value=v):
-                self.refused(CHAT, {"messages": HELLO, "max_tokens": 1, "logprobs": True if key == "top_logprobs" else None,
+                self.refused(CHAT, {"messages": HELLO, "max_tokens": 1,
+                                    "logprobs": True if key == "top_logprobs" else None,
                                     key: v}, param=key)
         self.refused(CHAT, {"messages": HELLO, "top_logprobs": 2}, param="top_logprobs")
         self.refused(CHAT, {}, param="messages", says="missing")
-        self.refused(CHAT, {"messages": HELLO, "tools": [CLOCK], "tool_choice": {"type": "function", "function": {"name": "no"}}},
+        self.refused(CHAT, {"messages": HELLO, "tools": [CLOCK], "tool_choice": {"type": "function",
+            "function": {"name": "no"}}},
                      param="tool_choice", says="no")
         self.refused(CHAT, {"messages": HELLO, "guided_regex": "a", "guided_choice": ["b"]})
         e = self.refused(CHAT, {"messages": [{"role": "user", "content": "word " * 9000}]}, says=("context", "8192"))
         self.assertEqual(e["code"], "context_length_exceeded")
 
     def test_guided(self):
-        schema = {"type": "object", "properties": {"color": {"enum": ["red", "green"]}, "n": {"type": "integer", "minimum": 0, "maximum": 9}},
+        schema = {"type": "object", "properties": {"color": {"enum": ["red", "green"]}, "n": {"type": "integer",
+            "minimum": 0, "maximum": 9}},
                   "required": ["color", "n"], "additionalProperties": False}
         for more in ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}},
-                     {"guided_json": schema}, {"guided_json": json.dumps(schema)}, {"structured_outputs": {"json": schema}}):
+                     {"guided_json": schema}, {"guided_json": json.dumps(schema)},
+                     {"structured_outputs": {"json": schema}}):
             for temperature in (0, 1.5):
                 r = self.chat(max_tokens=200, temperature=temperature, seed=1, **more)["choices"][0]
                 self.assertEqual(r["finish_reason"], "stop")
@@ -175,9 +193,12 @@ class Chat(ApiTest):
             self.assertEqual(r["finish_reason"], "stop")
 
     def test_neutral_fields(self):
-        self.chat(max_tokens=1, user="u", metadata={"a": "b"}, store=False, service_tier="auto", tools=None, tool_choice=None,
-                  response_format={"type": "text"}, logit_bias={}, stop=None, n=1, modalities=["text"], parallel_tool_calls=True,
-                  no_such_field={"x": [1]}, prediction={"type": "content", "content": "x"}, top_logprobs=None, min_tokens=0,
+        self.chat(max_tokens=1, user="u", metadata={"a": "b"}, store=False, service_tier="auto", tools=None,
+                  tool_choice=None,
+                  response_format={"type": "text"}, logit_bias={}, stop=None, n=1, modalities=["text"],
+                  parallel_tool_calls=True,
+                  no_such_field={"x": [1]}, prediction={"type": "content",
+                                                        "content": "x"}, top_logprobs=None, min_tokens=0,
                   response_format_=5, model="any-name", tool_choice_="x")
 
 
@@ -212,7 +233,8 @@ class Tools(ApiTest):
                     m = joined(self.stream(CHAT, **body))
                     self.assertEqual(m["finish"], "tool_calls")
                     for got, want in zip(m["tool_calls"], c["message"]["tool_calls"], strict=True):
-                        self.assertEqual((got["name"], got["arguments"]), (want["function"]["name"], want["function"]["arguments"]))
+                        self.assertEqual((got["name"], got["arguments"]), (want["function"]["name"],
+                            want["function"]["arguments"]))
                         self.assertEqual(got["type"], "function")
 
     def test_named(self):
@@ -238,7 +260,8 @@ class Tools(ApiTest):
     def test_conversation_with_calls(self):
         turns = HELLO + [
             {"role": "assistant", "content": None, "tool_calls": [
-                {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Rome", "days": 2}'}}]},
+                {"id": "call_1", "type": "function", "function": {"name": "get_weather",
+                                                                  "arguments": '{"city": "Rome", "days": 2}'}}]},
             {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}]
         for family in self.families[:2]:
             r = self.ok(CHAT, **self.ask(family, messages=turns, max_tokens=2))
@@ -253,17 +276,20 @@ class Tools(ApiTest):
                     self.check_call(t)
             elif c["finish_reason"] == "stop":
                 self.assertIn(json.loads(c["message"]["content"]), ("x", "y"))
-        self.refused(CHAT, self.ask(self.families[0], response_format=f, tool_choice="required"), param="response_format")
+        self.refused(CHAT, self.ask(self.families[0], response_format=f, tool_choice="required"),
+                     param="response_format")
 
     def test_template_that_raises(self):
-        t = "{% if messages[0].role != 'user' %}{{ raise_exception('Roles must begin with user') }}{% endif %}{{ messages[0].content }}"
+        t = ("{% if messages[0].role != 'user' %}{{ raise_exception('Roles must begin with user') }}{% endif %}"
+             "{{ messages[0].content }}")
         e = self.refused(CHAT, {"messages": [{"role": "system", "content": "x"}], "chat_template": t}, param="messages")
         self.assertIn("Roles must begin with user", e["message"])
         for t in ("{{ messages[0", "{% for x in messages %}", "{{ messages | nope }}"):
             self.refused(CHAT, {"messages": HELLO, "chat_template": t})
 
     def test_arguments_for_templates_that_join(self):
-        t = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ '<' + c.function.arguments + '>' }}{% endfor %}{% endfor %}"
+        t = ("{% for m in messages %}{% for c in m.tool_calls or [] %}{{ '<' + c.function.arguments + '>' }}"
+             "{% endfor %}{% endfor %}")
         turns = [{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function", "function": {
             "name": "f", "arguments": '{"a":1}'}}]}]
         n = self.ok(CHAT, messages=turns, chat_template=t, max_tokens=1)["usage"]["prompt_tokens"]
@@ -309,7 +335,8 @@ class Strict(ApiTest):
     def test_model(self):
         self.assertEqual(self.chat(model="mine", max_tokens=1)["model"], "mine")
         self.chat(max_tokens=1)
-        for path, body in ((CHAT, {"messages": HELLO}), ("/v1/completions", {"prompt": "a"}), ("/v1/embeddings", {"input": "a"}),
+        for path, body in ((CHAT, {"messages": HELLO}), ("/v1/completions", {"prompt": "a"}), ("/v1/embeddings",
+            {"input": "a"}),
                            ("/tokenize", {"content": "a"})):
             e = self.refused(path, {**body, "model": "gpt-nope"}, param="model", status=404, says=("gpt-nope", "mine"))
             self.assertEqual(e["code"], "model_not_found")

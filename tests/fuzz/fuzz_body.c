@@ -30,7 +30,8 @@ static void as_chat(const json_t *body)
         for (int i = 0; i < 4; i++) {
             json_t *vars = NULL;
             bool has_calls;
-            s = hy_messages_vars(&b.ask, i & 1 ? "{{ tools }}{{ tool_calls }}developer" : NULL, i & 2, &has_calls, &vars, &err);
+            s = hy_messages_vars(&b.ask, i & 1 ? "{{ tools }}{{ tool_calls }}developer" : NULL, i & 2, &has_calls,
+                                 &vars, &err);
             if (s != HY_OK || !json_is_array(json_object_get(vars, "messages"))) __builtin_trap();
             json_decref(vars);
         }

@@ -52,7 +52,8 @@ static void test_values_that_are_taken(void **state)
 {
     static const char *const good[] = {
         "{}", "{\"flag\": null, \"whole\": null, \"never\": null, \"stop\": null}", "{\"unknown\": [1, {}]}",
-        "{\"old\": {\"a\": 1}}", "{\"stop\": []}", "{\"stop\": \"\"}", "{\"stop\": [\"a\", \"b\", \"c\"]}", "{\"ids\": [1, -2]}",
+        "{\"old\": {\"a\": 1}}", "{\"stop\": []}", "{\"stop\": \"\"}",
+        "{\"stop\": [\"a\", \"b\", \"c\"]}", "{\"ids\": [1, -2]}",
         "{\"never\": 0}", "{\"never\": 0.0}", "{\"never\": \"text\"}", "{\"never\": [\"a\"]}", "{\"word\": \"high\"}",
         "{\"array\": [1, 2]}", "{\"object\": {}}"
     };
@@ -92,7 +93,8 @@ static void test_values_that_are_refused(void **state)
         { "{\"stop\": 5}", "stop", "stop: 5 is not a string or an array of strings" },
         { "{\"stop\": {}}", "stop", "stop: an object is not a string or an array of strings" },
         { "{\"stop\": [\"a\", 1]}", "stop", "stop[1]: 1 is not a string" },
-        { "{\"stop\": [\"a\", \"b\", \"c\", \"d\"]}", "stop", "stop: an array of 4 is not an array of at most 3 strings" },
+        { "{\"stop\": [\"a\", \"b\", \"c\", \"d\"]}", "stop",
+          "stop: an array of 4 is not an array of at most 3 strings" },
         { "{\"ids\": [1, 1.5]}", "ids", "ids[1]: 1.5 is not an integer" },
         { "{\"ids\": 7}", "ids", "ids: 7 is not an array" },
         { "{\"object\": []}", "object", "object: an array of 0 is not an object" },
@@ -169,7 +171,8 @@ static void test_guides(void **state)
         { "{\"response_format\": {\"type\": \"json_object\"}}", HY_GUIDE_JSON_OBJECT, NULL },
         { "{\"response_format\": {\"type\": \"json_object\", \"schema\": {\"type\": \"null\"}}}", HY_GUIDE_JSON_SCHEMA,
           "{\"type\":\"null\"}" },
-        { "{\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"x\", \"schema\": {\"enum\": [1]}}}}",
+        { "{\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"x\", \"schema\": "
+          "{\"enum\": [1]}}}}",
           HY_GUIDE_JSON_SCHEMA, "{\"enum\":[1]}" },
         { "{\"response_format\": {\"type\": \"text\"}, \"guided_regex\": \"a+\"}", HY_GUIDE_REGEX, "a+" },
         { "{\"guided_json\": \"{\\\"type\\\": 1}\"}", HY_GUIDE_JSON_SCHEMA, "{\"type\": 1}" },
@@ -203,11 +206,13 @@ static void test_wrong_guides(void **state)
         { "{\"response_format\": {}}", "response_format", "response_format.type: missing" },
         { "{\"response_format\": {\"type\": \"nope\"}}", "response_format", "\"nope\"" },
         { "{\"response_format\": {\"type\": \"json_schema\"}}", "response_format", "response_format.json_schema" },
-        { "{\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\"}}}", "response_format", "schema" },
+        { "{\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"a\"}}}", "response_format",
+          "schema" },
         { "{\"guided_json\": 5}", "guided_json", "guided_json: " },
         { "{\"guided_choice\": []}", "guided_choice", "guided_choice: " },
         { "{\"guided_choice\": [1]}", "guided_choice", "choice 0" },
-        { "{\"guided_regex\": \"a\", \"grammar\": \"root ::= \\\"a\\\"\"}", "guided_grammar", "not together with guided_regex" },
+        { "{\"guided_regex\": \"a\", \"grammar\": \"root ::= \\\"a\\\"\"}", "guided_grammar",
+          "not together with guided_regex" },
         { "{\"structured_outputs\": {}}", "structured_outputs", "none of" },
         { "{\"structured_outputs\": {\"json\": {}, \"regex\": \"a\"}}", "structured_outputs", "both json and regex" },
         { "{\"structured_outputs\": {\"structural_tag\": \"x\"}}", "structured_outputs", "structural_tag" },
@@ -239,11 +244,13 @@ static void test_wrong_messages(void **state)
         { "[{\"role\": \"user\", \"content\": 5}]", "messages[0].content: 5 is not" },
         { "[{\"role\": \"user\", \"content\": []}]", "messages[0].content: an empty array" },
         { "[{\"role\": \"user\", \"content\": [{\"type\": \"text\"}]}]", "messages[0].content[0].text: missing" },
-        { "[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]", "messages[0].content[0].type: \"image_url\"" },
+        { "[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]",
+          "messages[0].content[0].type: \"image_url\"" },
         { "[{\"role\": \"user\", \"content\": [\"x\"]}]", "messages[0].content[0]: \"x\" is not an object" },
         { "[{\"role\": \"assistant\", \"content\": null}]", "messages[0].content: missing" },
         { "[{\"role\": \"user\", \"content\": \"x\", \"tool_calls\": []}]", "only with the role assistant" },
-        { "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"type\": \"custom\"}]}]", "tool_calls[0].type" },
+        { "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"type\": \"custom\"}]}]",
+          "tool_calls[0].type" },
         { "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"function\": {}}]}]",
           "messages[0].tool_calls[0].function.name" },
         { "[{\"role\": \"user\", \"content\": \"x\", \"name\": 7}]", "messages[0].name: 7" },
@@ -270,7 +277,8 @@ static void check_vars(const char *messages, const char *source, bool args_as_te
     assert_int_equal(hy_messages_vars(&a, source, args_as_text, &has_calls, &vars, &err), HY_OK);
     const json_t *got = json_object_get(vars, "messages");
     if (!json_equal((json_t *)got, expected)) fail_msg("%s", json_dumps(got, 0));
-    assert_true(json_is_null(json_object_get(vars, "tools")) && json_is_true(json_object_get(vars, "add_generation_prompt")));
+    assert_true(json_is_null(json_object_get(vars, "tools")) && json_is_true(json_object_get(vars,
+        "add_generation_prompt")));
     json_decref(vars);
     json_decref(m);
     json_decref(expected);
@@ -283,9 +291,11 @@ static void test_messages_for_templates(void **state)
                "[{\"role\": \"system\", \"content\": \"x\"}]");
     check_vars("[{\"role\": \"developer\", \"content\": \"x\"}]", "role == 'developer'", false,
                "[{\"role\": \"developer\", \"content\": \"x\"}]");
-    check_vars("[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"A\"}, {\"type\": \"text\", \"text\": \"B\"}]}]",
+    check_vars("[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"A\"}, "
+               "{\"type\": \"text\", \"text\": \"B\"}]}]",
                NULL, false, "[{\"role\": \"user\", \"content\": \"A\\nB\"}]");
-    static const char call[] = "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"c\", \"type\": "
+    static const char call[] =
+        "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"c\", \"type\": "
                                "\"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}]";
     check_vars(call, "m.tool_calls", false,
                "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"c\", \"type\": \"function\", "
@@ -294,11 +304,13 @@ static void test_messages_for_templates(void **state)
                "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"c\", \"type\": \"function\", "
                "\"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}]");
     /* what a model wrote need not be JSON */
-    check_vars("[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": \"{a\"}}]}]",
+    check_vars("[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"function\": "
+               "{\"name\": \"f\", \"arguments\": \"{a\"}}]}]",
                "m.tool_calls", false,
                "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"type\": \"function\", \"function\": "
                "{\"name\": \"f\", \"arguments\": \"{a\"}}]}]");
-    check_vars("[{\"role\": \"assistant\", \"content\": \"x\", \"reasoning\": \"hm\", \"tool_calls\": []}]", NULL, false,
+    check_vars("[{\"role\": \"assistant\", \"content\": \"x\", \"reasoning\": \"hm\", \"tool_calls\": []}]", NULL,
+               false,
                "[{\"role\": \"assistant\", \"content\": \"x\", \"reasoning\": \"hm\", \"reasoning_content\": \"hm\"}]");
     check_vars("[{\"role\": \"function\", \"name\": \"f\", \"content\": \"7\"}]", "m.tool_calls", false,
                "[{\"role\": \"tool\", \"name\": \"f\", \"content\": \"7\"}]");
