@@ -67,7 +67,11 @@ hy_status hy_chat_guide_answer(const hy_chat_format *f, const hy_guide *in, cons
  * the system message. One call or a list; appended to out. */
 void hy_chat_tools_text(const json_t *tools, bool required, hy_buf *out);
 
-/* For the same families: a history (contents are strings) without tool_calls and the role tool: calls as the text
+/* A copy of the tools in which the parameters of those that are not "strict" have names, types, enums and what is
+ * required, and no more: for schemas that cannot be enforced whole. NULL when out of memory. */
+json_t *hy_tools_simple(const json_t *tools);
+
+/* For families without calls: a history (contents are strings) without tool_calls and the role tool: calls as the text
  * of the assistant, results as the user's. In place; false when out of memory. */
 bool hy_chat_plain_history(json_t *messages);
 

@@ -163,3 +163,48 @@ bool hy_chat_plain_history(json_t *list)
     json_decref(names);
     return ok;
 }
+
+/* ---- schemas that cannot be enforced whole ----------------------------------------------------------------- */
+
+/* {"type", "properties": {K: {"type", "enum"}}, "required"} of a schema. */
+static json_t *simple_schema(const json_t *schema)
+{
+    const json_t *own = schema_deref(schema, schema), *v;
+    const char *key;
+    json_t *props = json_object(), *required = json_object_get(own, "required");
+    bool ok = props != NULL;
+    json_object_foreach((json_t *)json_object_get(own, "properties"), key, v) {
+        const json_t *at = schema_deref(v, schema);
+        json_t *one = json_object(), *type = json_object_get(at, "type"), *choices = json_object_get(at, "enum");
+        if (one && (json_is_string(type) || json_is_array(type))) ok = !json_object_set(one, "type", type) && ok;
+        if (one && json_array_size(choices)) ok = !json_object_set(one, "enum", choices) && ok;
+        ok = one && !json_object_set_new(props, key, one) && ok;
+    }
+    json_t *out = ok ? json_pack("{s:s, s:O}", "type", "object", "properties", props) : NULL;
+    if (out && json_is_array(required)) ok = !json_object_set(out, "required", required);
+    json_decref(props);
+    if (ok) return out;
+    json_decref(out);
+    return NULL;
+}
+
+json_t *hy_tools_simple(const json_t *tools)
+{
+    json_t *out = json_array();
+    size_t i;
+    const json_t *t;
+    json_array_foreach(tools, i, t) {
+        json_t *copy = json_copy((json_t *)t), *f = json_copy(json_object_get(t, "function"));
+        const json_t *own = json_object_get(f, "parameters");
+        bool ok = out && copy && f;
+        if (ok && json_is_object(own) && !json_is_true(json_object_get(f, "strict")))
+            ok = !json_object_set_new(f, "parameters", simple_schema(own));
+        ok = ok && !json_object_set(copy, "function", f) && !json_array_append(out, copy);
+        json_decref(copy);
+        json_decref(f);
+        if (ok) continue;
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}

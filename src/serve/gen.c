@@ -170,6 +170,10 @@ bool hy_gen_start(hy_exchange *x, hy_ask *a, const hy_gen_sink *sink, void *user
     }
     hy_x_await(x, g, on_event, on_close); /* from here on g is the exchange's */
     s = submit_more(g, &err);
+    /* a tool's schema may hold what cannot be enforced; clients send what their tools have */
+    hy_err again;
+    bool refused = s == HY_E_UNSUPPORTED || s == HY_E_ARG || s == HY_E_LIMIT;
+    if (refused && hy_gen_relax(g) && submit_more(g, &again) == HY_OK) s = HY_OK;
     if (s != HY_OK) {
         g->over = true;
         /* the guide is compiled at the door: what is wrong with it is its field's fault */

@@ -56,6 +56,8 @@ hy_status hy_ask_guide_fields(hy_ask *a, const char **param, hy_err *err);
 /* gen_prompt.c. *param names the field on failure. */
 hy_status hy_gen_prompts(hy_gen *g, const char **param, hy_err *err);
 hy_status hy_gen_params(hy_gen *g, const char **param, hy_err *err);
+/* After a refusal: a guide of the tools in which schemas that are not strict keep names, types and enums only. */
+bool hy_gen_relax(hy_gen *g);
 
 /* gen_feed.c */
 hy_status hy_feed_open(hy_gen *g, hy_answer *a, hy_err *err);

@@ -71,7 +71,8 @@ static hy_status ids_prompt(hy_gen *g, const json_t *v, const char *at, hy_gen_p
     {
         json_int_t id = json_integer_value(m);
         if (id < 0 || id >= facts.n_vocab)
-            return hy_fail(err, HY_E_ARG, "%s: token id %" JSON_INTEGER_FORMAT " is not in 0..%u", at, id, facts.n_vocab - 1);
+            return hy_fail(err, HY_E_ARG, "%s: token id %" JSON_INTEGER_FORMAT " is not in 0..%u", at, id,
+                           facts.n_vocab - 1);
         p->ids[i] = (int32_t)id;
     }
     return HY_OK;
@@ -162,6 +163,18 @@ static uint64_t random_seed(void)
     return seed;
 }
 
+/* The guide of an answer that may be calls of these tools. */
+static hy_status guide_of(hy_gen *g, const json_t *tools, hy_err *err)
+{
+    const hy_ask *a = &g->ask;
+    const char *prompt = g->prompt[0].text;
+    if (a->guide.kind != HY_GUIDE_NONE)
+        return hy_chat_guide_answer(g->format, &a->guide, tools, a->parallel, prompt, &g->guide_text, &g->guide_schemas,
+                                    &g->p.guide, err);
+    return hy_chat_guide(g->format, tools, a->choice, a->choice_name, a->parallel, prompt, &g->guide_text,
+                         &g->guide_schemas, &g->p.guide, err);
+}
+
 /* The guide of the fields, or of the tools; after the family's thoughts. */
 static hy_status set_guide(hy_gen *g, const char **param, hy_err *err)
 {
@@ -176,13 +189,22 @@ static hy_status set_guide(hy_gen *g, const char **param, hy_err *err)
                            *param ? *param : "response_format");
         /* with "auto" the answer has this form, or is a call */
         if (a->no_split && !tools) return HY_OK;
-        return hy_chat_guide_answer(g->format, &a->guide, tools ? a->tools : NULL, a->parallel, g->prompt[0].text,
-                                    &g->guide_text, &g->guide_schemas, &g->p.guide, err);
+        return guide_of(g, tools ? a->tools : NULL, err);
     }
     if (!tools) return HY_OK;
     *param = "tools";
-    return hy_chat_guide(g->format, a->tools, a->choice, a->choice_name, a->parallel, g->prompt[0].text,
-                         &g->guide_text, &g->guide_schemas, &g->p.guide, err);
+    return guide_of(g, a->tools, err);
+}
+
+bool hy_gen_relax(hy_gen *g)
+{
+    const hy_ask *a = &g->ask;
+    hy_err err;
+    if (!a->messages || !a->tools || a->choice == HY_TOOLS_NONE || g->p.guide.kind == HY_GUIDE_NONE) return false;
+    json_t *simple = hy_tools_simple(a->tools);
+    bool ok = simple && guide_of(g, simple, &err) == HY_OK;
+    json_decref(simple);
+    return ok;
 }
 
 hy_status hy_gen_params(hy_gen *g, const char **param, hy_err *err)

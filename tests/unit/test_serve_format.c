@@ -361,6 +361,30 @@ static void test_plain_history(void **state)
     json_decref(want);
 }
 
+/* What remains of schemas that cannot be enforced whole; strict ones stay. */
+static void test_simple_tools(void **state)
+{
+    (void)state;
+    static const char rest[] =
+        "\"properties\": {\"a\": {\"$ref\": \"#/$defs/l\"}, \"b\": {\"enum\": [1, 2], \"multipleOf\": 2}},"
+        " \"required\": [\"a\"], \"minProperties\": 2, \"$defs\": {\"l\": {\"type\": \"array\", \"uniqueItems\": true}}";
+    char text[1024];
+    snprintf(text, sizeof text,
+             "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", %s}}},"
+             " {\"type\": \"function\", \"function\": {\"name\": \"g\", \"strict\": true,"
+             " \"parameters\": {\"type\": \"object\", %s}}}]", rest, rest);
+    json_t *tools = json_loads(text, 0, NULL), *simple = hy_tools_simple(tools);
+    json_t *want = json_loads("{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"array\"}, \"b\": {\"enum\": [1, 2]}},"
+                              " \"required\": [\"a\"]}", 0, NULL);
+    assert_non_null(tools);
+    assert_non_null(simple);
+    assert_true(json_equal(json_object_get(json_object_get(json_array_get(simple, 0), "function"), "parameters"), want));
+    assert_true(json_equal(json_array_get(simple, 1), json_array_get(tools, 1)));
+    json_decref(tools);
+    json_decref(simple);
+    json_decref(want);
+}
+
 /* Each allocation fails once: an error, no crash, no leak. */
 static void test_memory(void **state)
 {
@@ -391,7 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_samples), cmocka_unit_test(test_no_tools),    cmocka_unit_test(test_ids),
         cmocka_unit_test(test_random),  cmocka_unit_test(test_tools_check), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_plain_history),
+        cmocka_unit_test(test_plain_history), cmocka_unit_test(test_simple_tools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
