@@ -189,6 +189,14 @@ class Tools(Responses):
         for r in self.finished(tool_choice=allowed, parallel_tool_calls=False):
             self.assertEqual(len(self.check_calls(r, "now")), 1)
 
+    def test_schemas_that_cannot_be_enforced(self):
+        odd = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True, "items": {"type": "string"}}}}
+        tool = {"type": "function", "name": "f", "parameters": odd}
+        self.ask(tools=[tool], max_output_tokens=2)
+        r = self.server.post(PATH, {"model": "m", "input": "x", "max_output_tokens": 2, "tools": [dict(tool, strict=True)]})
+        self.assertEqual(r.status, 400, r.body)
+        self.assertIn("uniqueItems", r.json()["error"]["message"])
+
     def test_results(self):
         r = next(self.finished(tool_choice="required"))
         calls = self.check_calls(r)
