@@ -26,6 +26,10 @@ for kind in ids stream; do
 done
 judge chat "'$hayate' pipe" "$cases"/chat_templates/expected/*.jsonl
 judge jinja "'$hayate' pipe" "$cases/chat_templates/jinja_snippets.jsonl"
+judge schemas "'$hayate' pipe" "$cases/structured/schemas.jsonl"
+judge unsupported "'$hayate' pipe" "$cases/structured/unsupported_keywords.jsonl"
+judge invalid "'$hayate' pipe" "$cases/structured/invalid_schemas.jsonl" "$cases/structured/invalid_grammars.jsonl"
+judge grammars "'$hayate' pipe" "$cases/structured/grammars.jsonl"
 echo "--- dequantize"
 python3 - "$hayate" "$shared/golden/quants" <<'PY' || bad=1
 import json, subprocess, sys, os
