@@ -270,9 +270,34 @@ static void test_refused(void **state)
     json_decref(tools);
 }
 
+/* Each allocation fails once: an error, no crash, no leak. */
+static void test_memory(void **state)
+{
+    (void)state;
+    json_t *tools = json_loads(tools_text, 0, NULL);
+    static const char *const source[] = { "<function=<parameter=</think>", "<|tool_list_start|>", "<|channel|><|message|>" };
+    for (size_t i = 0; i < HY_COUNT(source); i++) {
+        bool whole = false;
+        for (int64_t k = 0; k < 400 && !whole; k++) {
+            hy_buf text = { 0 }, schemas = { 0 };
+            hy_guide g;
+            hy_err err;
+            hy_alloc_fail_after(k);
+            hy_status st = hy_chat_guide(hy_chat_format_of(source[i]), tools, HY_TOOLS_AUTO, NULL, true, "", &text, &schemas, &g, &err);
+            hy_alloc_fail_after(-1);
+            assert_true(st == HY_OK || st == HY_E_MEMORY);
+            whole = st == HY_OK;
+            hy_buf_free(&text);
+            hy_buf_free(&schemas);
+        }
+        assert_true(whole);
+    }
+    json_decref(tools);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_round_trip), cmocka_unit_test(test_answer),
-                                        cmocka_unit_test(test_refused) };
+                                        cmocka_unit_test(test_refused), cmocka_unit_test(test_memory) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
