@@ -60,6 +60,7 @@ typedef struct hy_ask {
     double deadline_ms;        /* 0: none */
     const char *cache_salt;    /* added to the tenant */
     bool no_cache;
+    const char *speculate;     /* who drafts; NULL: as the engine says */
 
     bool stream;
     json_t *owned;             /* array; see hy_ask_own */

@@ -207,6 +207,16 @@ bool hy_gen_relax(hy_gen *g)
     return ok;
 }
 
+static int32_t who_drafts(const char *name)
+{
+    static const char *const names[] = { [HY_SPECULATE_OFF] = "off", [HY_SPECULATE_NGRAM] = "ngram",
+                                         [HY_SPECULATE_DRAFT] = "draft", [HY_SPECULATE_SELF] = "self",
+                                         [HY_SPECULATE_AUTO] = "auto" };
+    for (int32_t i = 0; name && i < (int32_t)HY_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0) return i;
+    return HY_SPECULATE_DEFAULT;
+}
+
 hy_status hy_gen_params(hy_gen *g, const char **param, hy_err *err)
 {
     const hy_ask *a = &g->ask;
@@ -231,6 +241,7 @@ hy_status hy_gen_params(hy_gen *g, const char **param, hy_err *err)
     p->priority = (int32_t)a->priority;
     p->deadline_ms = a->deadline_ms;
     p->no_cache = a->no_cache;
+    p->speculate = who_drafts(a->speculate);
     if (a->cache_salt) { /* no tenant's name holds the separator */
         hy_buf_printf(&g->tenant, "%s\x1F%s", hy_x_tenant(g->x), a->cache_salt);
         if (g->tenant.failed) return hy_fail_memory(err, "cache_salt", g->tenant.len);

@@ -63,6 +63,7 @@ VALUE(steps, v->s->counters.n_step)
 VALUE(alloc_in_step, v->s->counters.alloc_in_step)
 VALUE(drafted, v->s->n_drafted)
 VALUE(accepted, v->s->n_accepted)
+VALUE(spec_gain, v->s->spec_gain)
 VALUE(itl_target, v->s->itl_target_ms / 1e3)
 VALUE(ttft_target, v->s->ttft_target_ms / 1e3)
 VALUE(cost_error, v->s->cost_error)
@@ -84,6 +85,7 @@ static const number numbers[] = {
     { "vllm:num_preemptions_total", "counter", "Times a request was paused for want of pages.", preempted },
     { "vllm:spec_decode_num_draft_tokens_total", "counter", "Tokens drafted by speculation.", drafted },
     { "vllm:spec_decode_num_accepted_tokens_total", "counter", "Drafted tokens that were accepted.", accepted },
+    { "hayate_speculation_gain_ratio", "gauge", "Tokens a second that the last drafts promised, over plain decoding's.", spec_gain },
     { "hayate_requests_prefilling", "gauge", "Running requests whose prompt is not computed yet.", running_prefill },
     { "hayate_requests_decoding", "gauge", "Running requests that give out tokens.", running_decode },
     { "hayate_requests_paused", "gauge", "Requests that are paused for want of pages.", paused_now },
@@ -185,6 +187,22 @@ static void put_reasons(hy_buf *out, const view *v, const char *label)
         hy_buf_printf(out, "hayate_http_responses_total{%s,status=\"%uxx\"} %" PRIu64 "\n", label, i, v->h->n_request[i]);
 }
 
+/* By place in the draft. */
+static void put_drafts(hy_buf *out, const view *v, const char *label)
+{
+    static const char *const names[] = { "hayate_spec_decode_num_draft_tokens_per_pos_total",
+                                         "vllm:spec_decode_num_accepted_tokens_per_pos_total" };
+    static const char *const help[] = { "Tokens drafted by their place in the draft.",
+                                        "Drafted tokens that were accepted by their place in the draft." };
+    if (v->s->n_drafted == 0) return;
+    for (int k = 0; k < 2; k++) {
+        const uint64_t *n = k ? v->s->spec_accepted : v->s->spec_drafted;
+        put_head(out, names[k], "counter", help[k]);
+        for (size_t i = 0; i < HY_COUNT(v->s->spec_drafted) && v->s->spec_drafted[i]; i++)
+            hy_buf_printf(out, "%s{%s,position=\"%zu\"} %" PRIu64 "\n", names[k], label, i, n[i]);
+    }
+}
+
 static void put_lists(hy_buf *out, const view *v, const char *label)
 {
     if (v->s->n_op)
@@ -220,6 +238,7 @@ void hy_metrics_text(const hy_stats *s, const hy_facts *f, const hy_http_counts 
     for (size_t i = 0; i < HY_COUNT(hists); i++)
         put_hist(out, &hists[i], (const hy_hist *)((const char *)s + hists[i].offset), label.data);
     put_reasons(out, &v, label.data);
+    put_drafts(out, &v, label.data);
     put_lists(out, &v, label.data);
     hy_buf_free(&label);
 }

@@ -51,7 +51,7 @@ static double ms(double v)
 
 json_t *hy_gen_timings_json(const hy_gen *g, const hy_answer *a)
 {
-    uint64_t n_prompt = 0, n_cached = 0, n_out = 0;
+    uint64_t n_prompt = 0, n_cached = 0, n_out = 0, n_drafted = 0, n_accepted = 0;
     double prompt_ms = 0, decode_ms = 0, ttft = 0, queue = 0;
     uint32_t n = hy_gen_ask(g)->n > 0 ? (uint32_t)hy_gen_ask(g)->n : 1;
     for (uint32_t i = a ? a->index : 0; i < (a ? a->index + 1 : hy_gen_n_answer(g)); i++) {
@@ -61,6 +61,8 @@ json_t *hy_gen_timings_json(const hy_gen *g, const hy_answer *a)
             n_cached += u->n_cached;
         }
         n_out += u->n_output;
+        n_drafted += u->n_drafted;
+        n_accepted += u->n_accepted;
         /* answers run side by side: the longest counts */
         prompt_ms = HY_MAX(prompt_ms, u->prompt_ms);
         decode_ms = HY_MAX(decode_ms, u->decode_ms);
@@ -69,11 +71,12 @@ json_t *hy_gen_timings_json(const hy_gen *g, const hy_answer *a)
     }
     /* the first token of each answer comes with the prompt */
     uint64_t n_first = HY_MIN(n_out, a ? 1 : hy_gen_n_answer(g));
-    return json_pack("{s:I, s:f, s:f, s:I, s:f, s:f, s:I, s:f, s:f}", "prompt_n", (json_int_t)n_prompt, "prompt_ms",
+    return json_pack("{s:I, s:f, s:f, s:I, s:f, s:f, s:I, s:f, s:f, s:I, s:I}", "prompt_n", (json_int_t)n_prompt, "prompt_ms",
                      ms(prompt_ms), "prompt_per_second", ms(per_second((double)n_prompt, prompt_ms)), "predicted_n",
                      (json_int_t)n_out, "predicted_ms", ms(decode_ms), "predicted_per_second",
                      ms(per_second((double)(n_out - n_first), decode_ms)), "cached_n", (json_int_t)n_cached, "ttft_ms",
-                     ms(ttft), "queue_ms", ms(queue));
+                     ms(ttft), "queue_ms", ms(queue), "draft_n", (json_int_t)n_drafted, "draft_n_accepted",
+                     (json_int_t)n_accepted);
 }
 
 /* Changes with the model and the version, as OpenAI's does with its backend. */
