@@ -63,6 +63,7 @@ halt
 
 serve "$HAYATE_SMOLLM2"
 cases --rootdir "$shared/cases/api" "$shared/cases/api" --ignore "$shared/cases/api/test_connections.py"
+cases -W ignore tests/clients
 if command -v node >/dev/null && command -v npm >/dev/null; then
     [ -d "$dir/node/node_modules/openai" ] || npm install --silent --no-fund --no-audit --prefix "$dir/node" openai >/dev/null
     cp "$shared/cases/api/test_node_client.mjs" "$dir/node/"
