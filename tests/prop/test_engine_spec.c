@@ -182,10 +182,95 @@ static void bits_of_8_bit_model(void **state)
     for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++) check_way(&ways[i], want);
 }
 
+/* Sliding windows: pages that slide out, rows that are taken back. Experts: rows of a step are sorted by them. */
+static void bits_of_other_families(void **state)
+{
+    static answer want[N_CASE];
+    static const char *const models[] = { HY_DATA "/models/gemma2/model-f32.gguf", HY_DATA "/models/gpt_oss/model-bf16.gguf",
+                                          HY_DATA "/models/qwen2_moe/model-bf16.gguf" };
+    for (unsigned i = 0; i < sizeof models / sizeof *models; i++) {
+        if (access(models[i], R_OK) != 0) fail_msg("%s is missing", models[i]);
+        reference(models[i], want);
+        const way ways[] = { { "windows, experts: itself as draft", models[i], models[i], "draft", 6, 0 },
+                             { "windows, experts: self", models[i], NULL, "self", 5, 0 } };
+        for (unsigned k = 0; k < 2; k++) check_way(&ways[k], want);
+    }
+}
+
+static void refuse(const char *says, const char *model, const char *draft, const char *speculate, uint32_t spec_max)
+{
+    hy_options o;
+    hy_err err;
+    hy_engine *e;
+    hy_options_init(&o);
+    o.model = model;
+    o.n_ctx = 64;
+    o.draft = draft;
+    o.speculate = speculate;
+    o.spec_max = spec_max;
+    if (hy_open(&e, &o, &err) == HY_OK) fail_msg("opened, but: %s", says);
+    assert_null(e);
+    if (!strstr(err.msg, says)) fail_msg("'%s' does not say '%s'", err.msg, says);
+}
+
+static void what_cannot_be(void **state)
+{
+    refuse("not one of off, ngram", LLAMA3, NULL, "guess", 0);
+    refuse("needs the draft model's file", LLAMA3, NULL, "draft", 0);
+    refuse("more than 16", LLAMA3, NULL, "ngram", 17);
+    refuse("another vocabulary", LLAMA3, HY_DATA "/models/cohere/model-f32.gguf", "draft", 0);
+    refuse("draft model", LLAMA3, HY_DATA "/models/llama3/none.gguf", "draft", 0);
+    hy_engine *e = open_model(LLAMA3, NULL);
+    int32_t ids[200];
+    hy_params p;
+    hy_err err;
+    hy_request *r;
+    params_of(&p, 0, ids);
+    p.speculate = HY_SPECULATE_NGRAM;
+    assert_int_equal(hy_submit(e, &p, &r, &err), HY_E_ARG);
+    assert_non_null(strstr(err.msg, "was not opened with the engine"));
+    p.speculate = 99;
+    assert_int_equal(hy_submit(e, &p, &r, &err), HY_E_ARG);
+    p.speculate = HY_SPECULATE_AUTO; /* whoever is there: nobody */
+    answer a;
+    finish(ask(e, &p), &a);
+    assert_int_equal(a.usage.n_drafted, 0);
+    hy_close(e);
+}
+
+/* A request may do without, or ask for one of those that are there. */
+static void by_request(void **state)
+{
+    static const way w = { "by request", LLAMA3, draft_path, "auto", 4, 0 };
+    now = &w;
+    always = true;
+    hy_engine *e = open_model(LLAMA3, eight);
+    answer want, a;
+    int32_t ids[200];
+    hy_params p;
+    params_of(&p, 3, ids);
+    p.speculate = HY_SPECULATE_OFF;
+    finish(ask(e, &p), &want);
+    assert_int_equal(want.usage.n_drafted, 0);
+    for (int32_t by = HY_SPECULATE_NGRAM; by <= HY_SPECULATE_AUTO; by++) {
+        hy_err err;
+        hy_request *r;
+        p.speculate = by;
+        hy_status s = hy_submit(e, &p, &r, &err);
+        assert_int_equal(s, by == HY_SPECULATE_SELF ? HY_E_ARG : HY_OK);
+        if (s != HY_OK) continue;
+        finish(r, &a);
+        same_answer("by request", (unsigned)by, &a, &want);
+        assert_true(a.usage.n_drafted > 0);
+    }
+    hy_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_of_16_bit_model), cmocka_unit_test(bits_of_8_bit_model),
+        cmocka_unit_test(bits_of_other_families), cmocka_unit_test(what_cannot_be), cmocka_unit_test(by_request),
     };
     return cmocka_run_group_tests(tests, make_draft, remove_draft);
 }
