@@ -122,8 +122,10 @@ static double barrier_cost(hy_team *team)
 {
     if (hy_team_size(team) == 1) return 0;
     double best = 0;
-    for (int k = 0; k < 10; k++) {
-        barriers b = { .n = 100 };
+    uint64_t began = hy_now_ns();
+    /* where others hold the processors one barrier may take milliseconds: not too many of those */
+    for (int k = 0; k < 50 && (k == 0 || hy_now_ns() - began < 50000000); k++) {
+        barriers b = { .n = 20 };
         hy_team_run(team, pass_barriers, &b);
         double ns = (double)b.ns / b.n;
         if (k == 0 || ns < best) best = ns;
@@ -194,6 +196,7 @@ static hy_status take_memory(prober *p, hy_err *err)
     uint64_t n = HY_MAX(256 * HY_MIB, 8 * p->top.l3_bytes);
     n = HY_MIN(n, HY_GIB);
     if (p->top.mem_bytes) n = HY_MIN(n, p->top.mem_bytes / 8);
+    if (p->o->mem_bytes) n = p->o->mem_bytes;
     n = HY_MAX(n / HY_MIB * HY_MIB, 16 * HY_MIB);
     p->data = hy_alloc_big((size_t)n);
     if (!p->data) return hy_fail_memory(err, "measuring memory", n);

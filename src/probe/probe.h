@@ -41,6 +41,7 @@ typedef struct hy_probe {
 typedef struct hy_probe_opts {
     uint32_t n_thread;         /* most threads; 0: what a team takes unless told */
     uint32_t slice_ms;         /* of one measurement; 0: 40, less where there are very many */
+    uint64_t mem_bytes;        /* read for the speed of memory; 0: well beyond the caches */
     bool (*progress)(void *ctx, uint64_t done, uint64_t all); /* true: stop with HY_E_CANCELLED; or NULL */
     void *progress_ctx;
 } hy_probe_opts;

@@ -13,7 +13,7 @@ static void test_measure(void **state)
 {
     hy_probe p;
     hy_err err = { 0 };
-    hy_probe_opts o = { .n_thread = 3, .slice_ms = 1 };
+    hy_probe_opts o = { .n_thread = 3, .slice_ms = 1, .mem_bytes = 16 * HY_MIB };
     if (hy_probe_run(&p, &o, &err) != HY_OK) fail_msg("%s", err.msg);
     const uint32_t counts[] = { 1, 2, 3 };
     assert_int_equal(p.n_point, 3);
@@ -51,7 +51,7 @@ static void test_cancel(void **state)
     hy_probe p;
     hy_err err = { 0 };
     int n = 0;
-    hy_probe_opts o = { .n_thread = 1, .slice_ms = 1, .progress = stop_at_once, .progress_ctx = &n };
+    hy_probe_opts o = { .n_thread = 1, .slice_ms = 1, .mem_bytes = 16 * HY_MIB, .progress = stop_at_once, .progress_ctx = &n };
     assert_int_equal(hy_probe_run(&p, &o, &err), HY_E_CANCELLED);
     assert_int_equal(n, 1);
     /* every allocation fails once: an error, or done without it, never a crash */
