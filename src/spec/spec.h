@@ -32,7 +32,10 @@ void hy_ngram_close(hy_ngram *g);                  /* accepts a zeroed one */
 /* The sequence is ids[0, n): the same as before, and more tokens. */
 void hy_ngram_add(hy_ngram *g, const int32_t *ids, uint32_t n);
 /* Up to `most` tokens that may follow ids[0, g->n), into out; *n_match: how many of the last tokens agree with
- * the place they come from. Returns how many. */
+ * the place they come from. Where a copy was left by a token that differs, it goes on beside its source as long as
+ * HY_NGRAM_LEAST of the last HY_NGRAM_BESIDE tokens agree; half of those count as the match. Returns how many. */
+#define HY_NGRAM_BESIDE 16
+#define HY_NGRAM_LEAST 10
 uint32_t hy_ngram_propose(hy_ngram *g, const int32_t *ids, uint32_t most, int32_t *out, uint32_t *n_match);
 
 /* ---- finished answers of all sequences (store.c) --------------------------------------------------- */

@@ -43,11 +43,23 @@ static bool is_end_before(const int32_t *ids, uint32_t n, uint32_t at, uint32_t 
     return at >= k && memcmp(ids + at - k, ids + n - k, k * sizeof *ids) == 0;
 }
 
+/* A copy that goes on beside its source: most of the last tokens agree, and the source's next ones are proposed. */
+static bool goes_on_beside(const hy_ngram *g, const int32_t *ids, uint32_t n, const int32_t *out, uint32_t got, uint32_t n_match)
+{
+    uint32_t at = g->cursor, same = 0;
+    for (uint32_t k = 0; k < HY_NGRAM_BESIDE && k < at; k++) same += ids[at - 1 - k] == ids[n - 1 - k];
+    if (same < HY_NGRAM_LEAST || n_match != same / 2) return false;
+    for (uint32_t k = 0; k < got; k++)
+        if (out[k] != (at + k < n ? ids[at + k] : out[k - (n - at)])) return false;
+    return true;
+}
+
 static void check_proposal(hy_ngram *g, const int32_t *ids, uint32_t n)
 {
     int32_t out[HY_SPEC_MAX];
     uint32_t n_match, n_four, most = longest(ids, n, &n_four);
     uint32_t got = hy_ngram_propose(g, ids, HY_SPEC_MAX, out, &n_match);
+    if (got && goes_on_beside(g, ids, n, out, got, n_match)) return;
     assert_true(n_match <= most);
     if (most < 2) {
         assert_int_equal(got, 0);
@@ -108,6 +120,28 @@ static void copies_go_on(void **state)
     hy_ngram_add(&g, ids, 100);
     assert_int_equal(hy_ngram_propose(&g, ids, 8, out, &n_match), 8);
     for (uint32_t k = 0; k < 8; k++) assert_int_equal(out[k], (100 + k) % 3);
+    hy_ngram_close(&g);
+}
+
+/* Every tenth token is replaced by another one; the tokens between are still proposed from the source. */
+static void edits_go_on(void **state)
+{
+    int32_t ids[400], out[HY_SPEC_MAX];
+    uint32_t n_match, right = 0, all = 0;
+    for (uint32_t i = 0; i < 200; i++) ids[i] = (int32_t)(1000 + bits(11, i) % 100000);
+    for (uint32_t i = 200; i < 400; i++) ids[i] = i % 10 == 5 ? 7 : ids[i - 200];
+    hy_ngram g;
+    assert_int_equal(hy_ngram_open(&g, 400, NULL), HY_OK);
+    for (uint32_t n = 220; n + 4 < 400; n++) {
+        hy_ngram_add(&g, ids, n);
+        uint32_t got = hy_ngram_propose(&g, ids, 4, out, &n_match);
+        for (uint32_t k = 0; k < 4; k++) {
+            if (ids[n + k] == 7) continue;
+            all++;
+            right += k < got && out[k] == ids[n + k];
+        }
+    }
+    assert_true(right == all);
     hy_ngram_close(&g);
 }
 
@@ -304,7 +338,7 @@ static void memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ngrams_are_real), cmocka_unit_test(copies_go_on), cmocka_unit_test(store_finds_answers),
+        cmocka_unit_test(ngrams_are_real), cmocka_unit_test(copies_go_on), cmocka_unit_test(edits_go_on), cmocka_unit_test(store_finds_answers),
         cmocka_unit_test(best_of_all_shares), cmocka_unit_test(dear_drafts_are_few), cmocka_unit_test(costs_are_learnt),
         cmocka_unit_test(worth_follows_the_tokens), cmocka_unit_test(tries_grow_rare), cmocka_unit_test(bands_grow),
         cmocka_unit_test(memory_runs_out),
