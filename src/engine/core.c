@@ -80,7 +80,8 @@ static void on_progress(void *ctx, uint64_t done, uint64_t all)
     if (l->o->progress && l->o->progress(l->o->progress_ctx, done, all)) l->cancel = 1;
 }
 
-static hy_status load_model(hy_core *c, const hy_options *o, hy_err *err)
+/* A session computes on token ids: it does without a tokenizer where there is none. */
+static hy_status load_model(hy_core *c, const hy_options *o, bool session, hy_err *err)
 {
     hy_kernels kern;
     HY_TRY(hy_core_kernels(&kern, o->isa, err));
@@ -99,6 +100,7 @@ static hy_status load_model(hy_core *c, const hy_options *o, hy_err *err)
     hy_status s = hy_model_load(&c->model, c->file, &lo, err);
     hy_packed_paths_free(&packed);
     if (s != HY_OK) return s;
+    if (session && !hy_tok_in_file(c->file)) return HY_OK;
     return hy_tok_from_file(&c->tok, c->file, err);
 }
 
@@ -217,7 +219,7 @@ static hy_status compile(hy_core *c, const hy_options *o, uint32_t n_out, hy_err
     c->n_out = n_out = HY_MIN(n_out, c->n_step);
     uint64_t kv_tokens = o->kv_tokens ? o->kv_tokens : (uint64_t)c->n_ctx * HY_MIN(c->n_seq, 4u);
     if (kv_tokens < c->n_ctx) c->n_ctx = (uint32_t)kv_tokens;
-    if (o->kv_mode == HY_KV_CONTIGUOUS) kv_tokens = (uint64_t)c->n_ctx * c->n_seq;
+    if (o->kv_mode == HY_KV_CONTIGUOUS && !o->kv_tokens) kv_tokens = (uint64_t)c->n_ctx * c->n_seq;
     HY_TRY(open_kv(c, o, kv_tokens, err));
     hy_plan_opts po = { .fuse = c->fuse, .act_f32 = o->act_f32, .kv_type = c->kv_type, .n_ctx = c->n_ctx,
                         .n_tok_max = c->n_step, .n_out_max = n_out, .n_row_max = c->n_seq };
@@ -233,7 +235,7 @@ hy_status hy_core_open(hy_core **out, const hy_options *o, uint32_t n_out, hy_er
     HY_TRY(hy_options_check(o, err));
     hy_core *c = HY_NEW(hy_core);
     if (!c) return hy_fail_memory(err, "engine", sizeof *c);
-    hy_status s = load_model(c, o, err);
+    hy_status s = load_model(c, o, n_out == 0, err);
     if (s == HY_OK) s = compile(c, o, n_out, err);
     if (s == HY_OK) s = hy_threads_choose(c, o, err);
     if (s == HY_OK) {
@@ -272,7 +274,7 @@ void hy_core_facts(const hy_core *c, hy_facts *out)
         .n_vocab = hp->n_vocab, .n_layer = hp->n_layer, .n_embd = hp->n_embd,
         .n_threads = hy_plan_threads_many(c->plan), .n_threads_decode = hy_plan_threads_few(c->plan), .n_seq = c->n_seq, .n_step = c->n_step,
         .weight_bytes = c->model->weight_bytes, .kv_bytes = c->kv_bytes,
-        .plan_bytes = hy_plan_bytes(c->plan), .has_template = hy_tok_template(c->tok, NULL) != NULL,
+        .plan_bytes = hy_plan_bytes(c->plan), .has_template = c->tok && hy_tok_template(c->tok, NULL),
     };
 }
 

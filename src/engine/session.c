@@ -69,6 +69,7 @@ hy_status hy_session_tokenize(const hy_session *s, const char *text, size_t n, b
                               bool parse_special, int32_t **ids, size_t *n_ids, hy_err *err)
 {
     hy_ids list = { 0 };
+    if (!s->core->tok) return hy_fail(err, HY_E_UNSUPPORTED, "the model has no tokenizer: only token ids can be given");
     hy_status st = hy_tok_encode(s->core->tok, text, n, add_special, parse_special, &list, err);
     if (st == HY_OK) st = hy_ids_take(&list, ids, n_ids, err);
     hy_ids_free(&list);

@@ -123,7 +123,8 @@ static hy_status allocate(hy_request *r, const hy_core *c, const hy_ids *ids, hy
     if (r->plp) r->plp[0] = (hy_token){ .id = r->ids[0], .logprob = NAN };
     r->n_plp = 1;
     hy_detok_init(&r->detok, c->tok, r->show_special);
-    HY_TRY(hy_page_table_init(c->kv, &r->q.table, r->n_prompt + r->n_max, err));
+    uint32_t n_table = c->kv_mode == HY_KV_CONTIGUOUS ? c->n_ctx : r->n_prompt + r->n_max;
+    HY_TRY(hy_page_table_init(c->kv, &r->q.table, n_table, err));
     r->bytes += sizeof *r + 4ull * HY_MAX(1u, hy_kv_n_group(c->kv)) * ((r->n_prompt + r->n_max) / HY_KV_PAGE_TOK + 1);
     return HY_OK;
 }

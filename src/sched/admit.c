@@ -148,8 +148,8 @@ static bool swap_in(hy_sched *s, hy_sched_req *r)
 
 static bool try_pages(hy_sched *s, hy_sched_req *r)
 {
-    if (s->o.mode == HY_SCHED_CONTIGUOUS)
-        return hy_kv_reserve(s->o.kv, &r->table, r->n_prompt + r->n_max, NULL) == HY_OK;
+    if (s->o.mode == HY_SCHED_CONTIGUOUS) /* what an engine without pages does: the longest that may come */
+        return hy_kv_reserve(s->o.kv, &r->table, s->o.n_ctx, NULL) == HY_OK;
     take_pages(s, r);
     find_lead(s, r);
     /* nobody runs: whatever was let in at the door fits alone */

@@ -110,7 +110,7 @@ typedef enum hy_sched_state { HY_SQ_NONE, HY_SQ_WAIT, HY_SQ_RUN } hy_sched_state
 
 /* Embedded in the caller's request. */
 typedef struct hy_sched_req {
-    /* set before hy_sched_add; the table is initialised for n_prompt + n_max tokens */
+    /* set before hy_sched_add; the table is initialised for n_prompt + n_max tokens (contiguous: for n_ctx) */
     const int32_t *ids;        /* [n_known]; the caller appends and counts n_known up */
     uint32_t n_prompt, n_max, n_known;
     int32_t priority;

@@ -138,6 +138,23 @@ hy_status hy_tok_from_file(hy_tok **out, const hy_file *f, hy_err *err)
     return finish_open(out, t, s);
 }
 
+bool hy_tok_in_file(const hy_file *f)
+{
+    if (f->kind == HY_FILE_GGUF) return hy_file_meta(f, "tokenizer.ggml.model") != NULL;
+    char *folder = hy_is_dir(f->path) ? hy_strdup(f->path) : folder_of(f->path);
+    hy_buf path = {0};
+    bool found = !folder; /* out of memory: hy_tok_from_file will say so */
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model"};
+    for (size_t i = 0; i < HY_COUNT(names) && !found; i++) {
+        hy_buf_reset(&path);
+        hy_buf_printf(&path, "%s/%s", folder, names[i]);
+        found = path.failed || hy_is_file(path.data);
+    }
+    hy_buf_free(&path);
+    hy_free(folder);
+    return found;
+}
+
 hy_status hy_tok_from_memory(hy_tok **out, const void *data, size_t n, hy_err *err)
 {
     hy_tok *t;

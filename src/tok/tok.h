@@ -22,6 +22,8 @@ bool hy_ids_put(hy_ids *ids, int32_t id);        /* false: out of memory */
 
 /* From an opened model file (GGUF metadata, or a folder with tokenizer.json / tokenizer.model). */
 hy_status hy_tok_from_file(hy_tok **out, const hy_file *f, hy_err *err);
+/* Is there a tokenizer at all (be it right or wrong)? */
+bool hy_tok_in_file(const hy_file *f);
 /* From a path: GGUF (vocabulary-only too), tokenizer.json, or a Hugging Face folder (which need hold
  * no weights). */
 hy_status hy_tok_open(hy_tok **out, const char *path, hy_err *err);

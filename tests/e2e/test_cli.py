@@ -426,6 +426,20 @@ class Commands(Case):
         self.assertEqual(r.stdout.split(), ["run", "--threads"], r.stderr)
         self.bad(["completion", "fish"], "fish", code=2)
 
+    def test_no_tokenizer(self):
+        """What computes on ids needs none; what needs text says so."""
+        shutil.copytree(os.path.join(LLAMA, "hf"), self.path("hf"))
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            if os.path.exists(self.path("hf/" + name)):
+                os.unlink(self.path("hf/" + name))
+        for model, out in ((os.path.join(LLAMA, "hf"), "a"), (self.path("hf"), "b")):
+            self.good("logits", model, "--tokens", self.tokens([1, 5, 9]), "--all", "--out", self.path(out))
+        with open(self.path("a"), "rb") as a, open(self.path("b"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.good("bench", self.path("hf"), "-p", 4, "-n", 2, "-r", 1, "--quiet")
+        self.bad(["run", self.path("hf"), "hello"], "tokenizer", code=1)
+        self.bad(["eval", "perplexity", self.path("hf"), "-f", self.put("t.txt", "text " * 900)], "tokenizer", code=1)
+
     def test_quantize(self):
         out = self.path("q.gguf")
         self.good("quantize", MODEL, out, "q8_0", "-q")
