@@ -142,7 +142,7 @@ json_t *hy_probe_json(const hy_probe *p)
         json_array_append_new(levels, json_pack("{s:s, s:f, s:f, s:f, s:f}", "isa", l->isa, "int8_one", l->int8_one,
                                                 "int8_all", l->int8_all, "f32_one", l->f32_one, "f32_all", l->f32_all));
     }
-    return json_pack("{s:f, s:o, s:o}", "seconds", p->seconds, "read", points, "operations", levels);
+    return json_pack("{s:f, s:f, s:o, s:o}", "seconds", p->seconds, "load", p->load, "read", points, "operations", levels);
 }
 
 /* A number within what a machine can be; false for anything else. */
@@ -172,6 +172,7 @@ static bool read_probe(const json_t *o, hy_probe *out)
     if (!out->n_point || out->n_point > HY_PROBE_POINTS_MAX || !out->n_level || out->n_level > HY_PROBE_LEVELS_MAX ||
         !number(o, "seconds", &out->seconds))
         return false;
+    if (!number(o, "load", &out->load)) out->load = 0;
     for (uint32_t i = 0; i < out->n_point; i++)
         if (!read_point(json_array_get(points, i), i ? out->point[i - 1].n_thread : 0, &out->point[i])) return false;
     for (uint32_t i = 0; i < out->n_level; i++) {
@@ -187,6 +188,13 @@ static bool read_probe(const json_t *o, hy_probe *out)
     return true;
 }
 
+/* Measured among busy neighbours, and they are gone. */
+static bool better_now(const hy_probe *kept, const hy_topology *top)
+{
+    double load;
+    return kept->load > top->n_cpu_online && getloadavg(&load, 1) == 1 && load < 0.25 * top->n_cpu_online;
+}
+
 hy_status hy_machine_probe(hy_probe *out, bool fresh, hy_progress_fn *progress, void *ctx, bool *cached, hy_err *err)
 {
     hy_topology top;
@@ -194,7 +202,7 @@ hy_status hy_machine_probe(hy_probe *out, bool fresh, hy_progress_fn *progress, 
     char *key = hy_machine_key(&top);
     if (!key) return hy_fail_memory(err, "machine", 256);
     json_t *kept = fresh ? NULL : hy_cache_get("machine", key);
-    bool got = kept && read_probe(kept, out);
+    bool got = kept && read_probe(kept, out) && !better_now(out, &top);
     json_decref(kept);
     hy_status s = HY_OK;
     if (!got) {

@@ -94,6 +94,9 @@ static void put_text(const report *r, hy_buf *b)
     put_machine(r, b);
     put_limits(r, b);
     put_meaning(r, b);
+    if (r->probe.load > 0.5 * r->top.n_cpu_online)
+        hy_buf_printf(b, "The machine was busy while this was measured (load %.1f): numbers may be too small; --fresh on a quiet one.\n",
+                      r->probe.load);
     hy_buf_printf(b, r->cached ? "(measured before; --fresh measures again)\n" : "(measured in %.1f s)\n",
                   r->probe.seconds);
 }

@@ -41,6 +41,7 @@ typedef struct hy_advice {
     double gain;               /* expected speed, 1.3: 30 % more; of the phase */
     const hy_prof_phase *phase;
     bool throughput;           /* of several requests together, not of one */
+    bool sometimes;            /* depends on the text: why says on what */
     char what[160], why[240];
 } hy_advice;
 

@@ -68,7 +68,8 @@ static void put_advice(const hy_profile *p, const hy_prof_phase *f, hy_buf *b)
         const hy_advice *a = &p->advice[i];
         if (a->phase != f) continue;
         if (n++ == 0) hy_buf_str(b, "  Worth trying:\n");
-        hy_buf_printf(b, "    %.2fx%s  %s\n           %s\n", a->gain, a->throughput ? " in all" : "", a->what, a->why);
+        hy_buf_printf(b, "    %.2fx%s  %s\n           %s\n", a->gain,
+                      a->throughput ? " in all" : a->sometimes ? " at times" : "", a->what, a->why);
     }
     if (n == 0) hy_buf_str(b, "  Nothing known to hayate would make it 3 % faster here.\n");
 }
@@ -125,8 +126,8 @@ static json_t *phase_json(const hy_profile *p, const hy_prof_phase *f)
     for (uint32_t i = 0; i < p->n_advice; i++) {
         const hy_advice *a = &p->advice[i];
         if (a->phase == f)
-            json_array_append_new(advice, json_pack("{s:s, s:s, s:f, s:b}", "what", a->what, "why", a->why, "gain", a->gain,
-                                                    "throughput", a->throughput));
+            json_array_append_new(advice, json_pack("{s:s, s:s, s:f, s:b, s:b}", "what", a->what, "why", a->why, "gain",
+                                                    a->gain, "throughput", a->throughput, "sometimes", a->sometimes));
     }
     return json_pack("{s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:s, s:s, s:o, s:o}", "phase", f->name, "tokens",
                      (int)f->n_tok, "steps", (int)f->n_step, "threads", (int)f->n_thread, "ms", f->wall_ns / 1e6,

@@ -239,6 +239,7 @@ hy_status hy_probe_run(hy_probe *out, const hy_probe_opts *o, hy_err *err)
     uint64_t t0 = hy_now_ns();
     prober p = { .out = out, .o = o };
     *out = (hy_probe){ 0 };
+    if (getloadavg(&out->load, 1) != 1) out->load = 0;
     hy_cpu_topology(&p.top);
     uint32_t n = o->n_thread ? o->n_thread : p.top.n_thread_default;
     choose(&p, HY_MIN(n, (uint32_t)HY_THREADS_MAX));

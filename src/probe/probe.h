@@ -36,6 +36,7 @@ typedef struct hy_probe {
     uint32_t n_level;
     hy_probe_level level[HY_PROBE_LEVELS_MAX];
     double seconds;            /* that measuring took */
+    double load;               /* of the system before it: a neighbour makes numbers smaller */
 } hy_probe;
 
 typedef struct hy_probe_opts {
