@@ -3,6 +3,7 @@
  * text as without. */
 #include "engine_help.h"
 #include <hayate/tools.h>
+#include "base/base.h"
 
 enum { N_CASE = 12, N_KIND = 4 };
 
@@ -266,11 +267,49 @@ static void by_request(void **state)
     hy_close(e);
 }
 
+/* The n-th allocation of opening, and of a request, fails: an error, nothing lost. */
+static void memory_runs_out(void **state)
+{
+    const way ways[] = { { "self", LLAMA3, NULL, "self", 4, 4096 }, { "draft", LLAMA3, draft_path, "draft", 4, 0 } };
+    for (unsigned k = 0; k < 2; k++) {
+        now = &ways[k];
+        hy_engine *e = NULL;
+        hy_err err;
+        for (int64_t n = 0; !e; n += 1 + n / 6) { /* opening allocates a thousand times and more, mostly in the tokenizer */
+            hy_options o;
+            hy_options_init(&o);
+            o.model = LLAMA3;
+            o.n_ctx = 64;
+            o.n_threads = 1;
+            eight(&o);
+            hy_alloc_fail_after(n);
+            hy_status s = hy_open(&e, &o, &err);
+            hy_alloc_fail_after(-1);
+            if (s != HY_OK) assert_null(e);
+        }
+        hy_request *r = NULL;
+        hy_params p;
+        int32_t ids[200];
+        params_of(&p, 1, ids);
+        p.n_tokens = HY_MIN(p.n_tokens, 30u);
+        for (int64_t n = 0; !r; n++) {
+            hy_alloc_fail_after(n);
+            hy_status s = hy_submit(e, &p, &r, &err);
+            hy_alloc_fail_after(-1);
+            if (s != HY_OK) assert_int_equal(s, HY_E_MEMORY);
+        }
+        answer a;
+        finish(r, &a);
+        hy_close(e);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_of_16_bit_model), cmocka_unit_test(bits_of_8_bit_model),
         cmocka_unit_test(bits_of_other_families), cmocka_unit_test(what_cannot_be), cmocka_unit_test(by_request),
+        cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, make_draft, remove_draft);
 }
