@@ -25,8 +25,8 @@ static const char help_text[] =
     "/undo             drop the last question and answer\n"
     "/set NAME VALUE   temp, top-p, top-k, min-p, predict, seed\n"
     "/show             the text that the model is given\n"
-    "/save FILE        write the conversation as JSON\n"
-    "/load FILE        read one back\n"
+    "/save FILE        write the conversation as JSON, and beside it (FILE.kv) what was computed for it\n"
+    "/load FILE        read one back; the next answer begins at once where FILE.kv fits\n"
     "/stats            model, memory, speed\n"
     "/quit             end (also Ctrl-D)\n"
     "A line that ends in \\ goes on in the next; \"\"\" begins and ends a text of several lines.\n";
@@ -146,11 +146,53 @@ static void show(chat *c)
     free(vars);
 }
 
+/* FILE.kv holds the cached pages of the conversation's tokens. Without it the next answer only begins later. */
+static char *kv_path(const char *path)
+{
+    hy_buf b = { 0 };
+    hy_buf_printf(&b, "%s.kv", path);
+    if (b.failed) hy_buf_free(&b);
+    return b.data;
+}
+
+static void save_kv(chat *c, const char *path)
+{
+    json_t *vars = json_pack("{s:O,s:b}", "messages", c->messages, "add_generation_prompt", 0);
+    char *dump = vars ? json_dumps(vars, 0) : NULL, *kv = kv_path(path);
+    int32_t *ids = NULL;
+    size_t n = 0;
+    uint32_t n_saved = 0;
+    hy_err err = { HY_OK, "out of memory" };
+    hy_status s = dump && kv ? hy_engine_chat_tokens(c->engine, dump, c->source, false, NULL, &ids, &n, &err) : HY_E_MEMORY;
+    if (s == HY_OK) s = hy_engine_cache_save(c->engine, kv, NULL, ids, (uint32_t)n, &n_saved, &err);
+    if (s != HY_OK) cli_error("chat", "%s.kv: %s", path, err.msg);
+    else if (n_saved) printf("%u computed tokens to %s\n", n_saved, kv);
+    hy_memory_free(ids);
+    hy_free(kv);
+    free(dump);
+    json_decref(vars);
+}
+
+static void load_kv(chat *c, const char *path)
+{
+    char *kv = kv_path(path);
+    uint32_t n = 0;
+    hy_err err;
+    if (kv && hy_is_file(kv)) {
+        if (hy_engine_cache_load(c->engine, kv, NULL, &n, &err) == HY_OK) printf("%u computed tokens\n", n);
+        else cli_error("chat", "%s; the next answer computes them again", err.msg);
+    }
+    hy_free(kv);
+}
+
 static void save(chat *c, const char *path)
 {
     if (!*path) cli_error("chat", "/save FILE");
     else if (json_dump_file(c->messages, path, JSON_INDENT(1)) != 0) cli_error("chat", "%s: %s", path, strerror(errno));
-    else printf("saved to %s\n", path);
+    else {
+        printf("saved to %s\n", path);
+        save_kv(c, path);
+    }
 }
 
 static void load(chat *c, const char *path)
@@ -164,6 +206,7 @@ static void load(chat *c, const char *path)
         json_decref(c->messages);
         c->messages = json_incref(m);
         printf("%zu messages\n", json_array_size(m));
+        load_kv(c, path);
     } else {
         cli_error("chat", "%s: %s", path, m ? "no list of messages" : je.text);
     }

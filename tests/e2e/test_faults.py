@@ -416,6 +416,13 @@ class Chat(Case):
         f = self.path("c.json")
         r = self.chat("Hello\n/save %s\n/clear\n/load %s\n/show\n" % (f, f))
         self.assertIn("Hello", r.stdout.split("saved", 1)[1])
+        # what was computed lies beside it, and is checked when it is read
+        self.assertRegex(self.chat("Hello, tell me a story.\n/save %s\n" % f).stdout, r"\d+ computed tokens to .*c\.json\.kv")
+        self.assertRegex(self.chat("/load %s\n" % f).stdout, r"2 messages\n\d+ computed tokens")
+        with open(f + ".kv", "r+b") as kv:
+            kv.seek(100)
+            kv.write(b"changed")
+        self.assertIn("computes them again", self.chat("/load %s\n" % f).stderr)
         self.put("bad.json", '[{"content": 1}]')
         self.assertIn("bad.json", self.chat("/load %s\n" % self.path("bad.json")).stderr)
 
