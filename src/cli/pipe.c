@@ -190,6 +190,8 @@ int cmd_pipe(cli_args *a)
     while (rc == 0 && (n = getline(&line, &cap, stdin)) >= 0) {
         json_error_t je;
         json_t *o = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, &je);
+        if (!o && json_error_code(&je) == json_error_numeric_overflow)
+            o = json_loadb(line, (size_t)n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &je);
         json_t *out = o ? answer(t, o) : error("not a JSON object: %s", je.text);
         if (!out) rc = cli_error("pipe", "out of memory");
         else if (json_dumpf(out, stdout, JSON_COMPACT) != 0 || putchar('\n') == EOF || !cli_flush()) rc = 1;

@@ -134,7 +134,12 @@ static hy_status render(const hy_core *c, json_t *vars, const char *source, bool
         json_object_set_new(vars, "add_generation_prompt", json_true()))
         return hy_fail_memory(err, "chat", 64);
     if (continue_final) HY_TRY(tag_last(vars, tag, err));
-    HY_TRY(hy_tok_chat(c->tok, source, vars, text, err));
+    hy_status s = hy_tok_chat(c->tok, source, vars, text, err);
+    if (s == HY_E_LIMIT) { /* steps or memory of the template, not the context */
+        s = HY_E_ARG;
+        if (err) err->code = s;
+    }
+    if (s != HY_OK) return s;
     if (text->failed) return hy_fail_memory(err, "chat text", text->len);
     return continue_final ? cut_at_tag(text, tag, err) : HY_OK;
 }

@@ -41,6 +41,10 @@ hy_status hy_guide_compile(hy_engine *e, const hy_guide *g, hy_gram **out, hy_er
     const hy_gram_source src = { .kind = kinds[g->kind], .text = g->text ? g->text : "", .n = g->text ? g->n_text : 0,
                                  .schemas_json = g->schemas, .n_schemas = g->schemas ? g->n_schemas : 0 };
     hy_status s = hy_gram_compile(out, &src, err);
+    if (s == HY_E_LIMIT) { /* a guide too large; at the door this code speaks of the context */
+        s = HY_E_UNSUPPORTED;
+        if (err) err->code = s;
+    }
     if (s != HY_OK) return s;
     pthread_mutex_lock(&e->vocab_lock);
     if (!e->vocab) s = open_vocab(e, err);

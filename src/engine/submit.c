@@ -248,7 +248,7 @@ static hy_status enqueue(hy_engine *e, hy_request **r, uint32_t n, hy_err *err)
 {
     hy_core *c = e->core;
     if (n > c->n_queue)
-        return hy_fail(err, HY_E_LIMIT, "%u answers at once are more than the queue of %u", n, c->n_queue);
+        return hy_fail(err, HY_E_ARG, "n: %u answers at once are more than the queue of %u", n, c->n_queue);
     uint32_t before = atomic_fetch_add(&e->n_waiting_all, n);
     if (before + n > c->n_queue || atomic_load(&e->stop)) {
         atomic_fetch_sub(&e->n_waiting_all, n);

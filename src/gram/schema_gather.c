@@ -1,5 +1,6 @@
 /* What a branch demands, put together per type. */
 #include "gram/schema.h"
+#include <float.h>
 
 hy_dfa *hy_schema_pattern(hy_sc *sc, const char *key, const char *p)
 {
@@ -60,6 +61,7 @@ static uint32_t count_of(const json_t *n, uint32_t most)
 
 static void lower(hy_sc *sc, hy_branch *b, json_t *n, bool open)
 {
+    if (json_number_value(n) <= -DBL_MAX) return; /* what generators write for "any finite number" */
     char text[40];
     hy_decimal d;
     hy_number_text(n, text);
@@ -74,6 +76,7 @@ static void lower(hy_sc *sc, hy_branch *b, json_t *n, bool open)
 
 static void upper(hy_sc *sc, hy_branch *b, json_t *n, bool open)
 {
+    if (json_number_value(n) >= DBL_MAX) return;
     char text[40];
     hy_decimal d;
     hy_number_text(n, text);

@@ -59,6 +59,10 @@ hy_status hy_json_door(const char *s, size_t n, json_t **out, hy_err *err)
     HY_TRY(scan(s, n, err));
     json_error_t e;
     json_t *j = json_loadb(s, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+    if (!j && json_error_code(&e) == json_error_numeric_overflow) { /* beyond 64 bits: its field says what it takes */
+        json_error_t again;
+        j = json_loadb(s, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &again);
+    }
     if (!j && json_error_code(&e) == json_error_out_of_memory) return hy_fail_memory(err, "request body", n);
     if (!j)
         return hy_fail(err, HY_E_FORMAT, "request body: line %d, column %d: %s", HY_MAX(e.line, 1), HY_MAX(e.column, 1),

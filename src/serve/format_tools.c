@@ -48,7 +48,7 @@ hy_status hy_tools_check(const json_t *tools, hy_err *err)
     const json_t *t, *other;
     if (!json_is_array(tools)) return hy_fail(err, HY_E_ARG, "tools: an array is expected");
     if (json_array_size(tools) > TOOLS_MAX)
-        return hy_fail(err, HY_E_LIMIT, "tools: %zu tools; at most %d", json_array_size(tools), TOOLS_MAX);
+        return hy_fail(err, HY_E_ARG, "tools: %zu tools; at most %d", json_array_size(tools), TOOLS_MAX);
     json_t *seen = json_object();
     if (!seen) return hy_fail_memory(err, "tools", 0);
     hy_status st = HY_OK;
