@@ -1,7 +1,7 @@
 /* The body of an ISA's <isa>_att.c: kern/scalar/att.c for several query rows at a time. Included
  * after that ISA's v16_*.h.
  *
- * Query rows that share a KV head are taken in groups of 1, 2, 4 or V16_Q_MAX: a vector of K (16
+ * Query rows that share a KV head are taken in groups of 1 to 4 or V16_Q_MAX: a vector of K (16
  * tokens of one d) or V (16 d of one token) is loaded and widened once for the group. Small groups
  * take several pages (K) or several vectors of d (V) at once instead, to keep the fma units' pipes
  * full. Sums never mix lanes, so a row's bits do not depend on its group. Everything here is
@@ -267,8 +267,12 @@ HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one)
     uint32_t i = 0;
     for (; i + V16_Q_MAX <= a->n_q; i += V16_Q_MAX) do_group(t, a, i, V16_Q_MAX, V16_NP_MAX, one);
     for (; i + 4 <= a->n_q; i += 4) do_group(t, a, i, 4, V16_NP_4, one);
-    for (; i + 2 <= a->n_q; i += 2) do_group(t, a, i, 2, V16_NP_2, one);
-    if (i < a->n_q) do_group(t, a, i, 1, V16_NP_1, one);
+    switch (a->n_q - i) {
+    case 3: do_group(t, a, i, 3, V16_NP_3, one); break;
+    case 2: do_group(t, a, i, 2, V16_NP_2, one); break;
+    case 1: do_group(t, a, i, 1, V16_NP_1, one); break;
+    default: break;
+    }
 }
 
 #define ATT(name, type)                                                                            \

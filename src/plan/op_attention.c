@@ -46,6 +46,29 @@ static void stack_queries(ctx *c)
     c->q = c->s->q;
 }
 
+#define FEW_Q 8 /* queries that do not hide the way from memory */
+
+static void prefetch(const uint8_t *p, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += 64) __builtin_prefetch(p + at, 0, 2);
+}
+
+/* Asks for what comes after the keys of tile i_tile of an item: its values, and the next tile's keys.
+ * For Q8 and Q4, whose pages end before the processor's own prefetch has started: 8 to 30 % for Q8 (Zen 4,
+ * a thread), where F16 loses up to 10. */
+static void prefetch_next(const ctx *c, const hy_att_item *it, uint32_t i_tile, uint64_t off)
+{
+    const hy_plan *p = c->p;
+    uint32_t per_tile = HY_ATT_TILE / HY_PAGE_TOK, first = (i_tile + 1) * per_tile;
+    uint32_t end = i_tile + 1 < it->tile_last ? it->pos0 + it->n_tok : 0;
+    for (uint32_t i = 0; i < per_tile; i++) {
+        if (c->a.v_page[i]) prefetch(c->a.v_page[i], p->v_bytes);
+        if ((first + i) * HY_PAGE_TOK >= end) continue;
+        uint32_t page = it->table->page[c->group][first + i];
+        if (page != HY_KV_NO_PAGE) prefetch(hy_kv_page(p->kv, c->group, page) + off, p->k_bytes);
+    }
+}
+
 /* Items [k, end) of the chunk, which have the same pages there. */
 static void read_tile(ctx *c, uint32_t i_tile, uint32_t k, uint32_t end)
 {
@@ -68,6 +91,7 @@ static void read_tile(ctx *c, uint32_t i_tile, uint32_t k, uint32_t end)
         c->a.k_page[i] = at;
         c->a.v_page[i] = at ? at + p->k_bytes : NULL;
     }
+    if (c->a.n_q <= FEW_Q && p->o.kv_type >= HY_KV_Q8) prefetch_next(c, last, i_tile, off);
     p->k->att[p->o.kv_type](&c->a);
 }
 
@@ -125,8 +149,7 @@ static void finish(const ctx *c)
         if (sinks)
             c->p->k->att_fold(&c->s->m_acc[i], &c->s->l_acc[i], o,
                               sinks[c->i_kv * c->per + i % c->per], 1, c->s->o, d);
-        float l = c->s->l_acc[i];
-        for (uint32_t k = 0; k < d; k++) o[k] /= l;
+        c->p->k->scale(o, 1 / c->s->l_acc[i], d);
     }
     if (!c->quant) return;
     uint32_t first = c->i_kv * c->per * d;

@@ -8,8 +8,9 @@
 
 #define V16_ISA    neon
 #define V16_Q_MAX  6 /* query rows that share a load: 24 sums, 4 loads, 1 broadcast of 32 regs */
-#define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 4 and Q_MAX queries */
+#define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 3, 4 and Q_MAX queries */
 #define V16_NP_2   2
+#define V16_NP_3   1
 #define V16_NP_4   1
 #define V16_NP_MAX 1
 

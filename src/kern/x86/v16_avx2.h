@@ -10,8 +10,9 @@
 
 #define V16_ISA    avx2
 #define V16_Q_MAX  6 /* query rows that share a load: 12 sums, 2 loads, 1 broadcast of 16 regs */
-#define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 4 and Q_MAX queries */
+#define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 3, 4 and Q_MAX queries */
 #define V16_NP_2   2
+#define V16_NP_3   2
 #define V16_NP_4   1
 #define V16_NP_MAX 1
 

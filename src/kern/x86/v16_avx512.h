@@ -13,8 +13,9 @@
 
 #define V16_ISA    avx512
 #define V16_Q_MAX  8 /* query rows that share a load; sums never exceed 16 of the 32 registers */
-#define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 4 and Q_MAX queries */
+#define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 3, 4 and Q_MAX queries */
 #define V16_NP_2   4
+#define V16_NP_3   4
 #define V16_NP_4   4
 #define V16_NP_MAX 2
 
