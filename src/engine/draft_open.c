@@ -86,9 +86,11 @@ static hy_status open_own(hy_drafts *d, const hy_core *c, const hy_options *o, h
     return HY_OK;
 }
 
+/* IQ4_NL has the bytes of Q4_0 and is nearer to the weights: with SmolLM2 in BF16 60 % of its drafts were right
+ * instead of 54 %, at about the same speed (2 cores, AVX2). */
 static hy_status open_self(hy_drafts *d, hy_core *c, hy_err *err)
 {
-    hy_load_opts lo = { .kern = &c->model->kern, .team = c->team, .quantise = HY_Q_Q4_0, .requantise = true };
+    hy_load_opts lo = { .kern = &c->model->kern, .team = c->team, .quantise = HY_Q_IQ4_NL, .requantise = true };
     hy_status s = hy_model_load(&d->self, c->file, &lo, err);
     if (s != HY_OK) return hy_err_prefix(err, s, "self-draft");
     hy_plan_opts po = { .fuse = c->fuse, .act_f32 = c->act_f32, .kv_type = c->kv_type, .n_ctx = c->n_ctx,
