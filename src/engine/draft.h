@@ -77,7 +77,6 @@ hy_status hy_draft_by_name(const char *name, uint32_t *by, hy_err *err);
 hy_status hy_drafts_open(hy_drafts **out, hy_core *c, const hy_options *o, hy_err *err);
 void hy_drafts_close(hy_drafts *d);                /* accepts NULL */
 void hy_drafts_stats(const hy_drafts *d, hy_stats *out); /* accepts NULL */
-uint64_t hy_drafts_bytes(const hy_drafts *d);      /* memory held; accepts NULL */
 
 /* Token by token, and where generations end: what one writes the other reads. */
 hy_status hy_draft_check_vocab(const hy_core *target, const hy_core *draft, hy_err *err);

@@ -205,15 +205,6 @@ void hy_drafts_close(hy_drafts *d)
     hy_free(d);
 }
 
-uint64_t hy_drafts_bytes(const hy_drafts *d)
-{
-    if (!d) return 0;
-    uint64_t n = hy_spec_store_bytes(d->store);
-    if (d->own) n += d->own->model->weight_bytes + d->own->kv_bytes + hy_plan_bytes(d->own->plan);
-    if (d->self) n += d->self->weight_bytes + hy_plan_bytes(d->self_plan);
-    return n;
-}
-
 /* ---- what rows cost -------------------------------------------------------------------------------- */
 
 #define BUDGET_US 400000       /* of each of the two curves, beyond the first round */

@@ -58,6 +58,14 @@ static uint64_t kv_resident(const hy_core *c)
     return sum;
 }
 
+static uint64_t drafts_resident(const hy_drafts *d)
+{
+    uint64_t n = hy_spec_store_bytes(d->store);
+    if (d->own) n += of(hy_model_region(d->own->model)) + kv_resident(d->own) + of(hy_plan_region(d->own->plan));
+    if (d->self) n += of(hy_model_region(d->self)) + of(hy_plan_region(d->self_plan));
+    return n;
+}
+
 uint64_t hy_ledger(const hy_engine *e, hy_stats *out)
 {
     const hy_core *c = e->core;
@@ -71,7 +79,7 @@ uint64_t hy_ledger(const hy_engine *e, hy_stats *out)
     put(out, "requests", HY_GET(e->c_request_bytes));
     put(out, "sampler", n_vocab * (2 * sizeof(float) + 3 * sizeof(uint32_t)));
     put(out, "guides", HY_GET(e->c_guide_bytes));
-    if (e->drafts) put(out, "drafts", hy_drafts_bytes(e->drafts));
+    if (e->drafts) put(out, "drafts", drafts_resident(e->drafts));
     for (uint32_t i = 0; i < out->n_ledger; i++) sum += out->ledger[i].bytes;
     bool known = statm(&rss, &shared);
     put(out, "files", shared); /* the program, its libraries, what is still mapped of the model */
