@@ -1,6 +1,7 @@
 /* Allocation: every block of the program comes from here, so that tests can make one fail and can
  * count them. */
 #include "base/base.h"
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 static _Atomic int64_t fail_after = -1;
 static _Atomic uint64_t n_alloc;
 static _Thread_local uint64_t n_alloc_here;
+static _Thread_local int64_t n_bytes_here;
 
 void hy_alloc_fail_after(int64_t n)
 {
@@ -26,6 +28,11 @@ uint64_t hy_alloc_count(void)
 uint64_t hy_alloc_count_here(void)
 {
     return n_alloc_here;
+}
+
+int64_t hy_alloc_bytes_here(void)
+{
+    return n_bytes_here;
 }
 
 /* True when the test hook wants this allocation to fail. */
@@ -44,6 +51,12 @@ static void *counted(void *p)
     return p;
 }
 
+static void *heap(void *p)
+{
+    n_bytes_here += (int64_t)malloc_usable_size(p);
+    return counted(p);
+}
+
 /* PTRDIFF_MAX: no object may be larger, and sanitizers report such requests as errors. */
 static bool too_large(size_t n_bytes)
 {
@@ -53,14 +66,14 @@ static bool too_large(size_t n_bytes)
 void *hy_alloc(size_t n_bytes)
 {
     if (too_large(n_bytes) || must_fail()) return NULL;
-    return counted(malloc(n_bytes ? n_bytes : 1));
+    return heap(malloc(n_bytes ? n_bytes : 1));
 }
 
 void *hy_calloc(size_t n, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes) || too_large(bytes) || must_fail()) return NULL;
-    return counted(calloc(1, bytes ? bytes : 1));
+    return heap(calloc(1, bytes ? bytes : 1));
 }
 
 void *hy_alloc_array(size_t n, size_t size)
@@ -73,7 +86,10 @@ void *hy_alloc_array(size_t n, size_t size)
 void *hy_realloc(void *p, size_t n_bytes)
 {
     if (too_large(n_bytes) || must_fail()) return NULL;
-    return counted(realloc(p, n_bytes ? n_bytes : 1));
+    size_t old = malloc_usable_size(p);
+    void *q = heap(realloc(p, n_bytes ? n_bytes : 1));
+    if (q) n_bytes_here -= (int64_t)old;
+    return q;
 }
 
 void *hy_realloc_array(void *p, size_t n, size_t size)
@@ -100,6 +116,7 @@ char *hy_strdup(const char *s)
 
 void hy_free(void *p)
 {
+    n_bytes_here -= (int64_t)malloc_usable_size(p);
     free(p);
 }
 

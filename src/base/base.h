@@ -69,6 +69,7 @@ hy_status hy_fail_memory(hy_err *err, const char *what, uint64_t n_bytes);
 void hy_alloc_fail_after(int64_t n);
 uint64_t hy_alloc_count(void);
 uint64_t hy_alloc_count_here(void);                    /* those of the calling thread */
+int64_t hy_alloc_bytes_here(void);                     /* bytes it took less those it gave back */
 
 /* ---- arena ----------------------------------------------------------------------------------- */
 

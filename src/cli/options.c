@@ -12,7 +12,7 @@ enum { MODEL = CLI_G_MODEL, SAMPLE = CLI_G_SAMPLE, RUN = CLI_G_RUN, CHAT = CLI_G
 
 const cli_option cli_options[] = {
     /* model */
-    { "threads", 't', MODEL | CLI_G_QUANT, CLI_NUM, OFF(n_threads), 1, 256, "N", "threads (default: chosen by measuring, at most the cores this process may use)", 0 },
+    { "threads", 't', MODEL | CLI_G_QUANT, CLI_NUM, OFF(n_threads), 1, 256, "N", "threads (default: chosen by measuring)", 0 },
     { "threads-decode", 0, MODEL, CLI_NUM, OFF(n_threads_decode), 1, 256, "N", "threads of decode steps (default: as -t, or chosen)", 0 },
     { "ctx", 'c', MODEL | CLI_G_CTX, CLI_NUM, OFF(n_ctx), 2, 16777216, "N", "context in tokens (default: the model's own, at most 8192)", 0 },
     { "kv-type", 0, MODEL, CLI_STR, OFF(engine.kv_type), 0, 0, "TYPE", "KV cache: auto, f32, f16, bf16, q8, q4", 0 },
@@ -28,7 +28,7 @@ const cli_option cli_options[] = {
     { "pin", 0, MODEL, CLI_FLAG, OFF(engine.pin), 0, 0, NULL, "pin threads to cores", 0 },
     { "quiet", 'q', MODEL | CLI_G_PULL | CLI_G_QUANT | CLI_G_CPU, CLI_FLAG, OFF(quiet), 0, 0, NULL, "no progress, no statistics", 0 },
     /* speculation */
-    { "speculate", 0, RUN | CHAT | SERVE, CLI_STR, OFF(engine.speculate), 0, 0, "WHO", "who drafts tokens ahead: off (default), ngram, draft, self or auto; the text stays the same", 0 },
+    { "speculate", 0, RUN | CHAT | SERVE, CLI_STR, OFF(engine.speculate), 0, 0, "WHO", "who drafts tokens: off (default), ngram, draft, self, auto", 0 },
     { "draft", 0, RUN | CHAT | SERVE, CLI_STR, OFF(engine.draft), 0, 0, "MODEL", "a smaller model with the same vocabulary, for --speculate draft and auto", 0 },
     { "spec-max", 0, RUN | CHAT | SERVE, CLI_NUM, OFF(spec_max), 1, 16, "N", "most tokens drafted at a time (default 8)", 0 },
     { "spec-store", 0, RUN | CHAT | SERVE, CLI_NUM, OFF(spec_store), 1, 67108864, "N", "ngram also looks in the last N tokens of finished answers", 0 },
@@ -52,7 +52,7 @@ const cli_option cli_options[] = {
     { "special", 0, SAMPLE, CLI_FLAG, OFF(params.show_special), 0, 0, NULL, "show control tokens", 0 },
     { "system", 0, RUN | CHAT, CLI_STR, OFF(system), 0, 0, "TEXT", "system message of a chat", 0 },
     { "template", 0, RUN | CHAT, CLI_STR, OFF(template_file), 0, 0, "FILE", "chat template instead of the model's own", 0 },
-    { "chat", 0, RUN | CLI_G_LOAD, CLI_FLAG, OFF(chat), 0, 0, NULL, "put the prompt through the chat template as a user's message (bench serve: ask the chat endpoint)", 0 },
+    { "chat", 0, RUN | CLI_G_LOAD, CLI_FLAG, OFF(chat), 0, 0, NULL, "through the chat template, as a user's message (bench serve: /v1/chat)", 0 },
     { "file", 'f', RUN, CLI_STR, OFF(prompt_file), 0, 0, "FILE", "read the prompt from a file; - is standard input", 0 },
     { "tokens", 0, RUN | CLI_G_LOGITS, CLI_STR, OFF(tokens_file), 0, 0, "FILE", "prompt as a JSON array of token ids", 0 },
     /* logits */
@@ -90,7 +90,7 @@ const cli_option cli_options[] = {
     { "requests", 0, CLI_G_LOAD, CLI_NUM, OFF(load_requests), 1, 1000000, "N", "serve: requests in all (default 64)", 0 },
     { "prompt-tokens", 0, CLI_G_LOAD, CLI_NUM, OFF(load_prompt), 1, 1e6, "N", "serve: tokens of a prompt (default 256)", 0 },
     { "output-tokens", 0, CLI_G_LOAD, CLI_NUM, OFF(load_output), 1, 1e6, "N", "serve: tokens of an answer (default 64)", 0 },
-    { "mixture", 0, CLI_G_LOAD, CLI_FLAG, OFF(load_mixture), 0, 0, NULL, "serve: lengths vary as in real chats (log-normal; the two above are medians)", 0 },
+    { "mixture", 0, CLI_G_LOAD, CLI_FLAG, OFF(load_mixture), 0, 0, NULL, "serve: lengths vary as in chats (log-normal; those above are medians)", 0 },
     { "shared-prefix", 0, CLI_G_LOAD, CLI_NUM, OFF(load_prefix), 0, 1e6, "N", "serve: N tokens that prompts begin with alike", 0 },
     { "prefixes", 0, CLI_G_LOAD, CLI_NUM, OFF(load_prefixes), 1, 1e6, "N", "serve: so many different beginnings (default 1)", 0 },
     { "until-end", 0, CLI_G_LOAD, CLI_FLAG, OFF(load_until_end), 0, 0, NULL, "serve: answers may end before --output-tokens", 0 },

@@ -101,7 +101,10 @@ static hy_status load_model(hy_core *c, const hy_options *o, bool session, hy_er
     hy_packed_paths_free(&packed);
     if (s != HY_OK) return s;
     if (session && !hy_tok_in_file(c->file)) return HY_OK;
-    return hy_tok_from_file(&c->tok, c->file, err);
+    int64_t before = hy_alloc_bytes_here();
+    s = hy_tok_from_file(&c->tok, c->file, err);
+    c->tok_bytes = (uint64_t)HY_MAX(hy_alloc_bytes_here() - before, 0);
+    return s;
 }
 
 /* Pages of each group for a pool of kv_tokens: the full group holds them and a partial page a sequence; a

@@ -26,7 +26,7 @@ typedef struct hy_core {
     bool act_f32, fuse, timing;
     bool prefix_cache;         /* sequences share pages */
     double itl_ms, ttft_ms;    /* targets */
-    uint64_t kv_bytes;
+    uint64_t kv_bytes, tok_bytes;
     uint64_t identity;         /* of whatever decides the bytes of a page: weights, types, kernels */
     char *name;                /* general.name */
 } hy_core;

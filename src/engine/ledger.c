@@ -78,11 +78,12 @@ uint64_t hy_ledger(const hy_engine *e, hy_stats *out)
     put(out, "logits", resident(e->logits, logits));
     put(out, "requests", HY_GET(e->c_request_bytes));
     put(out, "sampler", n_vocab * (2 * sizeof(float) + 3 * sizeof(uint32_t)));
+    put(out, "tokenizer", c->tok_bytes);
     put(out, "guides", HY_GET(e->c_guide_bytes));
     if (e->drafts) put(out, "drafts", drafts_resident(e->drafts));
     for (uint32_t i = 0; i < out->n_ledger; i++) sum += out->ledger[i].bytes;
     bool known = statm(&rss, &shared);
     put(out, "files", shared); /* the program, its libraries, what is still mapped of the model */
-    put(out, "other", known && rss > shared + sum ? rss - shared - sum : 0); /* tokenizer, threads, the heap's slack */
+    put(out, "other", known && rss > shared + sum ? rss - shared - sum : 0); /* threads, the heap's slack */
     return sum + shared + out->ledger[out->n_ledger - 1].bytes;
 }
