@@ -31,7 +31,7 @@ def oai():
 
 
 @pytest.fixture(scope="module")
-def claude():
+def anthropic_client():
     return anthropic.Anthropic(base_url=BASE, api_key="none", max_retries=0)
 
 
@@ -127,37 +127,37 @@ def test_async_many(model):
 
 # ---- anthropic -----------------------------------------------------------------------------------------
 
-def test_messages(claude, model):
-    r = claude.messages.create(model=model, max_tokens=16, extra_body=GREEDY, system="Be brief.", messages=ASK)
+def test_messages(anthropic_client, model):
+    r = anthropic_client.messages.create(model=model, max_tokens=16, extra_body=GREEDY, system="Be brief.", messages=ASK)
     assert r.type == "message" and r.role == "assistant" and r.content[0].type == "text" and r.content[0].text
     assert r.stop_reason in ("end_turn", "max_tokens") and r.usage.output_tokens <= 16
-    n = claude.messages.count_tokens(model=model, system="Be brief.", messages=ASK).input_tokens
+    n = anthropic_client.messages.count_tokens(model=model, system="Be brief.", messages=ASK).input_tokens
     assert n == r.usage.input_tokens + (r.usage.cache_read_input_tokens or 0)
 
 
-def test_messages_stream(claude, model):
-    whole = claude.messages.create(model=model, max_tokens=16, extra_body=GREEDY, messages=ASK)
-    with claude.messages.stream(model=model, max_tokens=16, extra_body=GREEDY, messages=ASK) as s:
+def test_messages_stream(anthropic_client, model):
+    whole = anthropic_client.messages.create(model=model, max_tokens=16, extra_body=GREEDY, messages=ASK)
+    with anthropic_client.messages.stream(model=model, max_tokens=16, extra_body=GREEDY, messages=ASK) as s:
         text = "".join(s.text_stream)
         final = s.get_final_message()
     assert text == final.content[0].text == whole.content[0].text and final.stop_reason == whole.stop_reason
 
 
-def test_messages_tool(claude, model):
+def test_messages_tool(anthropic_client, model):
     tool = {"name": TOOL["name"], "description": TOOL["description"], "input_schema": TOOL["parameters"]}
-    r = claude.messages.create(model=model, max_tokens=120, extra_body=GREEDY, tools=[tool], tool_choice={"type": "any"},
+    r = anthropic_client.messages.create(model=model, max_tokens=120, extra_body=GREEDY, tools=[tool], tool_choice={"type": "any"},
                                messages=[{"role": "user", "content": "Weather in Rome for 2 days?"}])
     use = [b for b in r.content if b.type == "tool_use"][0]
     assert r.stop_reason == "tool_use" and Weather.model_validate(use.input)
-    r = claude.messages.create(model=model, max_tokens=8, tools=[tool], messages=[
+    r = anthropic_client.messages.create(model=model, max_tokens=8, tools=[tool], messages=[
         {"role": "user", "content": "Weather in Rome?"}, {"role": "assistant", "content": [use.model_dump(include={"type", "id", "name", "input"})]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "rain"}]}])
     assert r.type == "message"
 
 
-def test_messages_error(claude, model):
+def test_messages_error(anthropic_client, model):
     with pytest.raises(anthropic.BadRequestError) as e:
-        claude.messages.create(model=model, max_tokens=5, extra_body={"temperature": 9}, messages=ASK)
+        anthropic_client.messages.create(model=model, max_tokens=5, extra_body={"temperature": 9}, messages=ASK)
     assert "temperature" in str(e.value)
 
 
