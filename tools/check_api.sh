@@ -45,6 +45,7 @@ halt() {
 }
 cases() { "$python" -m pytest -q -p no:cacheprovider "$@" || failed=1; }
 
+export LITELLM_LOCAL_MODEL_COST_MAP=True # or it asks the network for prices
 export BASE_URL TIMEOUT=${TIMEOUT:-300} N_CTX=1024 PYTHONDONTWRITEBYTECODE=1
 failed=0
 

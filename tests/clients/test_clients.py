@@ -21,8 +21,9 @@ TOOL = {"name": "get_weather", "description": "The weather of a city",
 
 
 class Weather(pydantic.BaseModel):
-    city: str
-    days: int
+    """Bounded, so that any model comes to an end of it."""
+    city: str = pydantic.Field(max_length=20)
+    days: int = pydantic.Field(ge=1, le=9)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def test_tool_required(oai, model):
     r = oai.chat.completions.create(model=model, max_tokens=12, messages=[
         {"role": "user", "content": "Weather in Paris?"}, r.choices[0].message.model_dump(exclude_none=True),
         {"role": "tool", "tool_call_id": call.id, "content": "sunny"}], tools=[{"type": "function", "function": TOOL}])
-    assert r.choices[0].message.content is not None
+    assert r.choices[0].message.content or r.choices[0].message.tool_calls
 
 
 def test_tool_stream(oai, model):
@@ -79,8 +80,7 @@ def test_tool_stream(oai, model):
 
 def test_parse(oai, model):
     r = oai.chat.completions.parse(model=model, messages=ASK, response_format=Weather, max_tokens=200, temperature=0)
-    if r.choices[0].finish_reason == "stop":
-        assert isinstance(r.choices[0].message.parsed, Weather)
+    assert isinstance(r.choices[0].message.parsed, Weather)
 
 
 def test_responses(oai, model):
