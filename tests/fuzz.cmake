@@ -43,7 +43,7 @@ foreach(src ${fuzz_targets})
   target_compile_definitions(replay_${name} PRIVATE HY_DATA="${HY_DATA}" HY_SHARED="${HY_SHARED}")
   if(IS_DIRECTORY ${HY_FUZZ_DIR}/corpus/${name})
     add_test(NAME fuzz.${name} COMMAND replay_${name} ${HY_FUZZ_DIR}/corpus/${name})
-    set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT 300)
+    set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT 900)
   endif()
 
   if(HY_FUZZ)
