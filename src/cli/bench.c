@@ -130,16 +130,8 @@ int cmd_bench(cli_args *a)
     }
     cli_end_on_interrupt();
     hy_err err;
-    cli_bar bar = { .what = "loading", .unit = "B", .quiet = a->quiet };
-    a->engine.model = a->pos[0];
-    if (!a->engine.n_ctx) a->engine.n_ctx = deepest;
-    if (!a->engine.n_seq) a->engine.n_seq = widest;
-    if (!a->engine.kv_tokens) a->engine.kv_tokens = HY_MAX((uint64_t)a->engine.n_ctx * a->engine.n_seq, 16);
-    a->engine.progress = cli_bar_step;
-    a->engine.progress_ctx = &bar;
     hy_session *s = NULL;
-    hy_status st = hy_session_open(&s, &a->engine, &err);
-    cli_bar_end(&bar);
+    hy_status st = cli_open_session(a, deepest, widest, &s, &err);
     int rc = st == HY_OK ? run_all(s, a, list, n) : cli_fail("bench", &err);
     hy_session_close(s);
     hy_free(list);

@@ -123,6 +123,10 @@ bool cli_finish_options(const char *command, cli_args *a, hy_bias *bias);
 /* Waits for r and writes its text to stdout as it comes, and to text when not NULL; Ctrl-C cancels. */
 hy_status cli_stream(hy_request *r, hy_buf *text, hy_event *done, hy_err *err);
 
+/* A session on a->pos[0] for measuring, with a loading bar: unless options say otherwise, room for `widest` sequences
+ * of `deepest` tokens. */
+hy_status cli_open_session(cli_args *a, uint32_t deepest, uint32_t widest, hy_session **s, hy_err *err);
+
 int cmd_run(cli_args *a);
 int cmd_chat(cli_args *a);
 int cmd_serve(cli_args *a);

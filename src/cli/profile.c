@@ -26,17 +26,9 @@ int cmd_profile(cli_args *a)
         return cli_fail("profile", &err), 2;
     if (!a->n_prompt && !a->n_gen) return cli_error("profile", "nothing to profile: -p 0 and -n 0"), 2;
     cli_end_on_interrupt();
-    cli_bar bar = { .what = "loading", .unit = "B", .quiet = a->quiet };
-    a->engine.model = a->pos[0];
     /* a few steps warm up before the ones that count */
-    if (!a->engine.n_ctx) a->engine.n_ctx = (uint32_t)(depth + a->n_prompt + a->n_gen + 2);
-    if (!a->engine.n_seq) a->engine.n_seq = (uint32_t)rows;
-    if (!a->engine.kv_tokens) a->engine.kv_tokens = HY_MAX((uint64_t)a->engine.n_ctx * a->engine.n_seq, 16);
-    a->engine.progress = cli_bar_step;
-    a->engine.progress_ctx = &bar;
     hy_session *s = NULL;
-    hy_status st = hy_session_open(&s, &a->engine, &err);
-    cli_bar_end(&bar);
+    hy_status st = cli_open_session(a, (uint32_t)(depth + a->n_prompt + a->n_gen + 2), (uint32_t)rows, &s, &err);
     cli_bar measuring = { .what = "measuring", .unit = "parts", .quiet = a->quiet };
     hy_profile_params p = { .n_prompt = (uint32_t)a->n_prompt, .n_gen = (uint32_t)a->n_gen, .depth = (uint32_t)depth,
                             .rows = (uint32_t)rows, .trace = a->trace, .json = a->json, .progress = cli_bar_step,

@@ -210,3 +210,17 @@ hy_status cli_stream(hy_request *r, hy_buf *text, hy_event *done, hy_err *err)
     catch(on_interrupt, false);
     return s;
 }
+
+hy_status cli_open_session(cli_args *a, uint32_t deepest, uint32_t widest, hy_session **s, hy_err *err)
+{
+    cli_bar bar = { .what = "loading", .unit = "B", .quiet = a->quiet };
+    a->engine.model = a->pos[0];
+    if (!a->engine.n_ctx) a->engine.n_ctx = deepest;
+    if (!a->engine.n_seq) a->engine.n_seq = widest;
+    if (!a->engine.kv_tokens) a->engine.kv_tokens = HY_MAX((uint64_t)a->engine.n_ctx * a->engine.n_seq, 16);
+    a->engine.progress = cli_bar_step;
+    a->engine.progress_ctx = &bar;
+    hy_status st = hy_session_open(s, &a->engine, err);
+    cli_bar_end(&bar);
+    return st;
+}

@@ -228,3 +228,33 @@ void hy_fields_doc(const hy_field *rows, hy_buf *out)
         hy_buf_printf(out, " | %s%s |\n", lead, f->doc);
     }
 }
+
+bool hy_json_is_ids(const json_t *v)
+{
+    size_t i;
+    json_t *m;
+    if (!json_array_size(v)) return false;
+    json_array_foreach(v, i, m) if (!json_is_integer(m)) return false;
+    return true;
+}
+
+hy_status hy_json_ids(const hy_engine *e, const json_t *v, const char *what, const char *at, int32_t **ids, size_t *n,
+                      hy_err *err)
+{
+    hy_facts facts;
+    hy_engine_facts(e, &facts);
+    *n = json_array_size(v);
+    *ids = hy_alloc_array(*n, sizeof **ids);
+    if (!*ids) return hy_fail_memory(err, what, *n * sizeof **ids);
+    size_t i;
+    json_t *m;
+    json_array_foreach(v, i, m)
+    {
+        json_int_t id = json_integer_value(m);
+        if (id < 0 || id >= facts.n_vocab)
+            return hy_fail(err, HY_E_ARG, "%s: token id %" JSON_INTEGER_FORMAT " is not in 0..%u", at, id,
+                           facts.n_vocab - 1);
+        (*ids)[i] = (int32_t)id;
+    }
+    return HY_OK;
+}

@@ -40,4 +40,10 @@ void hy_fields_doc(const hy_field *rows, hy_buf *out);
 /* "a string", "an array of 3", "the number 1.5", "\"hot\"": a value as messages show it, cut short. */
 void hy_json_show(const json_t *v, char *out, size_t n);
 
+/* Is v an array of integers only, and not empty? */
+bool hy_json_is_ids(const json_t *v);
+/* Such an array as token ids of the model; what: for memory, at: its path in messages. Free with hy_memory_free. */
+hy_status hy_json_ids(const hy_engine *e, const json_t *v, const char *what, const char *at, int32_t **ids, size_t *n,
+                      hy_err *err);
+
 #endif

@@ -1,5 +1,6 @@
 /* The prompts of an ask as tokens, and its fields as the engine's parameters. */
 #include "serve/gen_impl.h"
+#include "serve/fields.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -48,42 +49,12 @@ static hy_status chat_prompt(hy_gen *g, const char **param, hy_err *err)
     return HY_OK;
 }
 
-/* Is v an array of integers only? */
-static bool is_ids(const json_t *v)
-{
-    size_t i;
-    json_t *m;
-    if (!json_array_size(v)) return false;
-    json_array_foreach(v, i, m) if (!json_is_integer(m)) return false;
-    return true;
-}
-
-static hy_status ids_prompt(hy_gen *g, const json_t *v, const char *at, hy_gen_prompt_ids *p, hy_err *err)
-{
-    hy_facts facts;
-    hy_engine_facts(g->e, &facts);
-    p->n = json_array_size(v);
-    p->ids = hy_alloc_array(p->n, sizeof *p->ids);
-    if (!p->ids) return hy_fail_memory(err, "prompt", p->n * sizeof *p->ids);
-    size_t i;
-    json_t *m;
-    json_array_foreach(v, i, m)
-    {
-        json_int_t id = json_integer_value(m);
-        if (id < 0 || id >= facts.n_vocab)
-            return hy_fail(err, HY_E_ARG, "%s: token id %" JSON_INTEGER_FORMAT " is not in 0..%u", at, id,
-                           facts.n_vocab - 1);
-        p->ids[i] = (int32_t)id;
-    }
-    return HY_OK;
-}
-
 static hy_status one_prompt(hy_gen *g, const json_t *v, size_t i, bool many, hy_err *err)
 {
     char at[48] = "prompt";
     if (many) snprintf(at, sizeof at, "prompt[%zu]", i);
     hy_gen_prompt_ids *p = &g->prompt[i];
-    if (is_ids(v)) return ids_prompt(g, v, at, p, err);
+    if (hy_json_is_ids(v)) return hy_json_ids(g->e, v, "prompt", at, &p->ids, &p->n, err);
     if (!json_is_string(v)) return hy_fail(err, HY_E_ARG, "%s: neither a string nor an array of token ids", at);
     return hy_engine_tokenize(g->e, json_string_value(v), json_string_length(v), !g->ask.no_special, true, &p->ids,
                               &p->n, err);
@@ -95,7 +66,7 @@ hy_status hy_gen_prompts(hy_gen *g, const char **param, hy_err *err)
 {
     const json_t *v = g->ask.prompt;
     *param = "prompt";
-    bool many = !g->ask.messages && json_is_array(v) && !is_ids(v);
+    bool many = !g->ask.messages && json_is_array(v) && !hy_json_is_ids(v);
     size_t n = many ? json_array_size(v) : 1;
     if (n == 0) return hy_fail(err, HY_E_ARG, "prompt: an empty array");
     if (n > PROMPTS_MAX || n * (size_t)g->ask.n > PROMPTS_MAX)

@@ -1,56 +1,15 @@
 /* Anthropic's messages and tools -> OpenAI's, which the rest of the server speaks. Paths in messages are written
  * as Anthropic's API writes them: "messages.0.content.1.type". */
 #include "serve/anthropic.h"
+#include "serve/turns.h"
 #include <string.h>
-
-/* A message of the list that is being made; consecutive ones of a role are one. */
-typedef struct maker {
-    json_t *list;
-    const char *role;          /* of the run, or NULL */
-    hy_buf text, thoughts;
-    bool has_text;
-    json_t *calls;             /* array, or NULL */
-    json_t *names;             /* id of a tool_use -> its tool */
-    bool failed;
-} maker;
 
 static hy_status memory(hy_err *err)
 {
     return hy_fail_memory(err, "messages", 0);
 }
 
-static void add(maker *m, json_t *take)
-{
-    if (!take || json_array_append_new(m->list, take)) m->failed = true;
-}
-
-static json_t *text_json(maker *m, hy_buf *b)
-{
-    json_t *t = b->failed ? NULL : hy_json_text(b->data, b->len);
-    if (!t) m->failed = true;
-    hy_buf_reset(b);
-    return t;
-}
-
-/* Closes the run. */
-static void flush(maker *m)
-{
-    bool assistant = m->role && !strcmp(m->role, "assistant");
-    if (!m->has_text && !m->calls && !m->thoughts.len) return;
-    json_t *o = json_object();
-    bool ok = o && !json_object_set_new(o, "role", json_string(m->role));
-    ok = ok && !json_object_set_new(o, "content", text_json(m, &m->text));
-    if (ok && assistant && m->thoughts.len)
-        ok = !json_object_set_new(o, "reasoning_content", text_json(m, &m->thoughts));
-    if (ok && m->calls) ok = !json_object_set_new(o, "tool_calls", m->calls);
-    else json_decref(m->calls);
-    m->calls = NULL;
-    m->has_text = false;
-    if (!ok) m->failed = true;
-    add(m, o);
-}
-
-static void put_text(maker *m, const char *s, size_t n)
+static void put_text(hy_turns *m, const char *s, size_t n)
 {
     if (m->has_text) hy_buf_char(&m->text, '\n');
     hy_buf_put(&m->text, s, n);
@@ -96,7 +55,7 @@ static hy_status read_text(const json_t *v, const char *path, hy_buf *out, hy_er
     return HY_OK;
 }
 
-static hy_status tool_use(maker *m, const json_t *block, const char *path, hy_err *err)
+static hy_status tool_use(hy_turns *m, const json_t *block, const char *path, hy_err *err)
 {
     const char *id = str(block, "id"), *name = str(block, "name");
     const json_t *input = json_object_get(block, "input");
@@ -112,7 +71,7 @@ static hy_status tool_use(maker *m, const json_t *block, const char *path, hy_er
     return json_object_set_new(m->names, id, json_string(name)) ? memory(err) : HY_OK;
 }
 
-static hy_status tool_result(maker *m, const json_t *block, const char *path, hy_err *err)
+static hy_status tool_result(hy_turns *m, const json_t *block, const char *path, hy_err *err)
 {
     char at[160];
     const char *id = str(block, "tool_use_id");
@@ -128,16 +87,16 @@ static hy_status tool_result(maker *m, const json_t *block, const char *path, hy
     if (json_is_true(bad)) hy_buf_str(&text, "Error: "); /* templates have no place for it but the text */
     hy_status st = content && !json_is_null(content) ? read_text(content, at, &text, err) : HY_OK;
     if (st == HY_OK) {
-        flush(m);
-        json_t *t = text_json(m, &text);
-        add(m, t ? json_pack("{s:s, s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "name", name, "content", t)
+        hy_turns_flush(m);
+        json_t *t = hy_turns_text(m, &text);
+        hy_turns_add(m, t ? json_pack("{s:s, s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "name", name, "content", t)
                  : NULL);
     }
     hy_buf_free(&text);
     return st;
 }
 
-static hy_status user_block(maker *m, const json_t *block, const char *type, const char *path, hy_err *err)
+static hy_status user_block(hy_turns *m, const json_t *block, const char *type, const char *path, hy_err *err)
 {
     if (!strcmp(type, "tool_result")) return tool_result(m, block, path, err);
     const json_t *text = block_text(block);
@@ -149,7 +108,7 @@ static hy_status user_block(maker *m, const json_t *block, const char *type, con
     return HY_OK;
 }
 
-static hy_status assistant_block(maker *m, const json_t *block, const char *type, const char *path, hy_err *err)
+static hy_status assistant_block(hy_turns *m, const json_t *block, const char *type, const char *path, hy_err *err)
 {
     if (!strcmp(type, "tool_use")) return tool_use(m, block, path, err);
     if (!strcmp(type, "redacted_thinking")) return HY_OK; /* of another server; nothing to read in it */
@@ -165,7 +124,7 @@ static hy_status assistant_block(maker *m, const json_t *block, const char *type
     return HY_OK;
 }
 
-static hy_status one_message(maker *m, const json_t *msg, size_t i, bool last, hy_err *err)
+static hy_status one_message(hy_turns *m, const json_t *msg, size_t i, bool last, hy_err *err)
 {
     char path[96];
     size_t k;
@@ -177,7 +136,7 @@ static hy_status one_message(maker *m, const json_t *msg, size_t i, bool last, h
     if (!user && strcmp(role, "assistant"))
         return hy_fail(err, HY_E_ARG, "messages.%zu.role: \"%.60s\" is neither \"user\" nor \"assistant\"%s", i, role,
                        strcmp(role, "system") ? "" : "; the field \"system\" is for instructions");
-    if (m->role && strcmp(m->role, role)) flush(m);
+    if (m->role && strcmp(m->role, role)) hy_turns_flush(m);
     m->role = user ? "user" : "assistant";
     if (!json_is_string(content) && !json_is_array(content))
         return hy_fail(err, HY_E_ARG, "messages.%zu.content: a string or an array of blocks is expected", i);
@@ -198,20 +157,20 @@ static hy_status one_message(maker *m, const json_t *msg, size_t i, bool last, h
     return HY_OK;
 }
 
-static hy_status put_system(maker *m, const json_t *system, hy_err *err)
+static hy_status put_system(hy_turns *m, const json_t *system, hy_err *err)
 {
     hy_buf text = { 0 };
     if (!system) return HY_OK;
     hy_status st = read_text(system, "system", &text, err);
     if (st == HY_OK && text.len) {
-        json_t *t = text_json(m, &text);
-        add(m, t ? json_pack("{s:s, s:o}", "role", "system", "content", t) : NULL);
+        json_t *t = hy_turns_text(m, &text);
+        hy_turns_add(m, t ? json_pack("{s:s, s:o}", "role", "system", "content", t) : NULL);
     }
     hy_buf_free(&text);
     return st;
 }
 
-static hy_status convert(maker *m, const hy_messages_body *b, bool *prefill, hy_err *err)
+static hy_status convert(hy_turns *m, const hy_messages_body *b, bool *prefill, hy_err *err)
 {
     size_t i, n = json_array_size(b->messages);
     const json_t *msg;
@@ -223,19 +182,16 @@ static hy_status convert(maker *m, const hy_messages_body *b, bool *prefill, hy_
         return hy_fail(err, HY_E_ARG,
                        "messages.%zu: a tool_use block must be followed by a message with its tool_result", n - 1);
     *prefill = !strcmp(m->role, "assistant") && m->has_text;
-    flush(m);
+    hy_turns_flush(m);
     return m->failed ? memory(err) : HY_OK;
 }
 
 hy_status hy_messages_convert(hy_messages_body *b, json_t **out, bool *prefill, hy_err *err)
 {
-    maker m = { .list = json_array(), .names = json_object() };
+    hy_turns m;
     *prefill = false;
-    hy_status st = m.list && m.names ? convert(&m, b, prefill, err) : memory(err);
-    hy_buf_free(&m.text);
-    hy_buf_free(&m.thoughts);
-    json_decref(m.calls);
-    json_decref(m.names);
+    hy_status st = hy_turns_open(&m, NULL) ? convert(&m, b, prefill, err) : memory(err);
+    hy_turns_close(&m);
     *out = m.list;
     if (st == HY_OK) return HY_OK;
     json_decref(m.list);

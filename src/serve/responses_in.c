@@ -1,16 +1,8 @@
 /* The input of a response -> chat messages. Items that follow one another and are one turn of the assistant
  * (thoughts, text, calls) become one message. */
 #include "serve/responses.h"
+#include "serve/turns.h"
 #include <string.h>
-
-typedef struct maker {
-    json_t *list;
-    hy_buf text, thoughts;     /* of the assistant's turn that is being gathered */
-    bool has_text;
-    json_t *calls;             /* array, or NULL */
-    json_t *names;             /* call_id -> name */
-    bool failed;
-} maker;
 
 static hy_status memory(hy_err *err)
 {
@@ -20,34 +12,6 @@ static hy_status memory(hy_err *err)
 static const char *str(const json_t *o, const char *key)
 {
     return json_string_value(json_object_get(o, key));
-}
-
-static void add(maker *m, json_t *take)
-{
-    if (!take || json_array_append_new(m->list, take)) m->failed = true;
-}
-
-static json_t *text_json(maker *m, hy_buf *b)
-{
-    json_t *t = b->failed ? NULL : hy_json_text(b->data, b->len);
-    if (!t) m->failed = true;
-    hy_buf_reset(b);
-    return t;
-}
-
-/* Ends the assistant's turn. */
-static void flush(maker *m)
-{
-    if (!m->has_text && !m->calls && !m->thoughts.len) return;
-    json_t *o = json_pack("{s:s}", "role", "assistant");
-    bool ok = o && !json_object_set_new(o, "content", text_json(m, &m->text));
-    if (ok && m->thoughts.len) ok = !json_object_set_new(o, "reasoning_content", text_json(m, &m->thoughts));
-    if (ok && m->calls) ok = !json_object_set_new(o, "tool_calls", m->calls);
-    else json_decref(m->calls);
-    m->calls = NULL;
-    m->has_text = false;
-    if (!ok) m->failed = true;
-    add(m, o);
 }
 
 /* A string, or parts of text; kinds: their types. */
@@ -75,7 +39,7 @@ static hy_status read_parts(const json_t *v, const char *path, const char *kinds
     return HY_OK;
 }
 
-static hy_status message(maker *m, const json_t *item, const char *path, hy_err *err)
+static hy_status message(hy_turns *m, const json_t *item, const char *path, hy_err *err)
 {
     char at[96];
     const char *role = str(item, "role");
@@ -86,22 +50,22 @@ static hy_status message(maker *m, const json_t *item, const char *path, hy_err 
     snprintf(at, sizeof at, "%s.content", path);
     const json_t *content = json_object_get(item, "content");
     if (assistant) {
-        if (m->has_text || m->calls) flush(m);
+        if (m->has_text || m->calls) hy_turns_flush(m);
         m->has_text = true;
         return read_parts(content, at, "output_text refusal text input_text", &m->text, err);
     }
-    flush(m);
+    hy_turns_flush(m);
     hy_buf text = { 0 };
     hy_status st = read_parts(content, at, "input_text text output_text", &text, err);
     if (st == HY_OK) {
-        json_t *t = text_json(m, &text);
-        add(m, t ? json_pack("{s:s, s:o}", "role", role, "content", t) : NULL);
+        json_t *t = hy_turns_text(m, &text);
+        hy_turns_add(m, t ? json_pack("{s:s, s:o}", "role", role, "content", t) : NULL);
     }
     hy_buf_free(&text);
     return st;
 }
 
-static hy_status function_call(maker *m, const json_t *item, const char *path, hy_err *err)
+static hy_status function_call(hy_turns *m, const json_t *item, const char *path, hy_err *err)
 {
     const char *id = str(item, "call_id"), *name = str(item, "name"), *args = str(item, "arguments");
     if (!id) return hy_fail(err, HY_E_ARG, "%s.call_id: a string is expected", path);
@@ -114,7 +78,7 @@ static hy_status function_call(maker *m, const json_t *item, const char *path, h
     return json_object_set_new(m->names, id, json_string(name)) ? memory(err) : HY_OK;
 }
 
-static hy_status call_output(maker *m, const json_t *item, const char *path, hy_err *err)
+static hy_status call_output(hy_turns *m, const json_t *item, const char *path, hy_err *err)
 {
     char at[96];
     const char *id = str(item, "call_id"), *name;
@@ -126,26 +90,26 @@ static hy_status call_output(maker *m, const json_t *item, const char *path, hy_
     snprintf(at, sizeof at, "%s.output", path);
     hy_status st = read_parts(json_object_get(item, "output"), at, "input_text output_text text", &text, err);
     if (st == HY_OK) {
-        flush(m);
-        json_t *t = text_json(m, &text);
-        add(m, t ? json_pack("{s:s, s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "name", name, "content", t)
+        hy_turns_flush(m);
+        json_t *t = hy_turns_text(m, &text);
+        hy_turns_add(m, t ? json_pack("{s:s, s:s, s:s, s:o}", "role", "tool", "tool_call_id", id, "name", name, "content", t)
                  : NULL);
     }
     hy_buf_free(&text);
     return st;
 }
 
-static hy_status thoughts(maker *m, const json_t *item, const char *path, hy_err *err)
+static hy_status thoughts(hy_turns *m, const json_t *item, const char *path, hy_err *err)
 {
     char at[96];
-    if (m->has_text || m->calls) flush(m);
+    if (m->has_text || m->calls) hy_turns_flush(m);
     snprintf(at, sizeof at, "%s.content", path);
     const json_t *content = json_object_get(item, "content");
     if (!content || json_is_null(content)) return HY_OK; /* a summary, or closed thoughts of another server */
     return read_parts(content, at, "reasoning_text text", &m->thoughts, err);
 }
 
-static hy_status one_item(maker *m, const json_t *item, size_t i, hy_err *err)
+static hy_status one_item(hy_turns *m, const json_t *item, size_t i, hy_err *err)
 {
     char path[64];
     snprintf(path, sizeof path, "input[%zu]", i);
@@ -164,38 +128,35 @@ static hy_status one_item(maker *m, const json_t *item, size_t i, hy_err *err)
                    "%s.type: \"%.60s\" is not message, function_call, function_call_output or reasoning", path, type);
 }
 
-static hy_status convert(maker *m, const hy_responses_body *b, hy_err *err)
+static hy_status convert(hy_turns *m, const hy_responses_body *b, hy_err *err)
 {
     size_t i;
     const json_t *item;
     hy_buf text = { 0 };
     if (b->instructions) {
         hy_status st = read_parts(b->instructions, "instructions", "input_text text", &text, err);
-        json_t *t = st == HY_OK && text.len ? text_json(m, &text) : NULL;
-        if (t) add(m, json_pack("{s:s, s:o}", "role", "system", "content", t));
+        json_t *t = st == HY_OK && text.len ? hy_turns_text(m, &text) : NULL;
+        if (t) hy_turns_add(m, json_pack("{s:s, s:o}", "role", "system", "content", t));
         hy_buf_free(&text);
         HY_TRY(st);
     }
     if (json_is_string(b->input)) {
-        add(m, json_pack("{s:s, s:O}", "role", "user", "content", b->input));
+        hy_turns_add(m, json_pack("{s:s, s:O}", "role", "user", "content", b->input));
         return m->failed ? memory(err) : HY_OK;
     }
     if (!json_is_array(b->input)) return hy_fail(err, HY_E_ARG, "input: a string or an array of items is expected");
     if (json_array_size(b->input) == 0) return hy_fail(err, HY_E_ARG, "input: an empty array");
     json_array_foreach(b->input, i, item) HY_TRY(one_item(m, item, i, err));
     if (m->calls) return hy_fail(err, HY_E_ARG, "input: a function_call is not followed by its function_call_output");
-    flush(m);
+    hy_turns_flush(m);
     return m->failed ? memory(err) : HY_OK;
 }
 
 hy_status hy_responses_convert(const hy_responses_body *b, json_t **out, hy_err *err)
 {
-    maker m = { .list = json_array(), .names = json_object() };
-    hy_status st = m.list && m.names ? convert(&m, b, err) : memory(err);
-    hy_buf_free(&m.text);
-    hy_buf_free(&m.thoughts);
-    json_decref(m.calls);
-    json_decref(m.names);
+    hy_turns m;
+    hy_status st = hy_turns_open(&m, "assistant") ? convert(&m, b, err) : memory(err);
+    hy_turns_close(&m);
     *out = m.list;
     if (st == HY_OK) return HY_OK;
     json_decref(m.list);

@@ -62,46 +62,22 @@ static void embed_free(embed *m)
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
-static bool is_ids(const json_t *v)
-{
-    size_t i;
-    json_t *m;
-    if (!json_array_size(v)) return false;
-    json_array_foreach(v, i, m) if (!json_is_integer(m)) return false;
-    return true;
-}
-
 static hy_status read_input(embed *m, const json_t *v, const char *at, bool add_special, input *in, hy_err *err)
 {
-    hy_facts f;
-    hy_engine_facts(m->e, &f);
     if (json_is_string(v)) {
         if (json_string_length(v) == 0) return hy_fail(err, HY_E_ARG, "%s: an empty text", at);
         return hy_engine_tokenize(m->e, json_string_value(v), json_string_length(v), add_special, false, &in->ids,
                                   &in->n, err);
     }
-    if (!is_ids(v)) return hy_fail(err, HY_E_ARG, "%s: neither a string nor an array of token ids", at);
-    in->n = json_array_size(v);
-    in->ids = hy_alloc_array(in->n, sizeof *in->ids);
-    if (!in->ids) return hy_fail_memory(err, "input", in->n * sizeof *in->ids);
-    size_t i;
-    json_t *id;
-    json_array_foreach(v, i, id)
-    {
-        json_int_t k = json_integer_value(id);
-        if (k < 0 || k >= f.n_vocab)
-            return hy_fail(err, HY_E_ARG, "%s: token id %" JSON_INTEGER_FORMAT " is not in 0..%u", at, k,
-                           f.n_vocab - 1);
-        in->ids[i] = (int32_t)k;
-    }
-    return HY_OK;
+    if (!hy_json_is_ids(v)) return hy_fail(err, HY_E_ARG, "%s: neither a string nor an array of token ids", at);
+    return hy_json_ids(m->e, v, "input", at, &in->ids, &in->n, err);
 }
 
 static hy_status read_inputs(embed *m, const embed_fields *f, hy_err *err)
 {
     const json_t *v = f->input;
     if (!v) return hy_fail(err, HY_E_ARG, "input: missing");
-    bool many = json_is_array(v) && !is_ids(v);
+    bool many = json_is_array(v) && !hy_json_is_ids(v);
     size_t n = many ? json_array_size(v) : 1;
     if (n == 0) return hy_fail(err, HY_E_ARG, "input: an empty array");
     if (n > INPUTS_MAX) return hy_fail(err, HY_E_ARG, "input: %zu texts are more than %d", n, INPUTS_MAX);
