@@ -1,7 +1,10 @@
 """What the end-to-end tests share: running the program under suspicion, and making GGUF files."""
+import atexit
 import os
+import shutil
 import struct
 import subprocess
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DATA = os.path.join(ROOT, "tests", "data")
@@ -12,9 +15,14 @@ MODEL = os.path.join(LLAMA, "model-bf16.gguf")
 FORBIDDEN = ("Assertion", "AddressSanitizer", "LeakSanitizer", "runtime error:", "core dumped", "(null)")
 
 
+# What the program measured of the machine is kept here: with a home that does not exist, root would make it.
+CACHE = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, CACHE, True)
+
+
 def clean_env(**more):
     env = {k: v for k, v in os.environ.items() if not k.startswith("HAYATE_")}
-    env.update(HAYATE_CONFIG="", HOME="/nonexistent", UBSAN_OPTIONS="halt_on_error=1")
+    env.update(HAYATE_CONFIG="", HAYATE_CACHE=CACHE, HOME="/nonexistent", UBSAN_OPTIONS="halt_on_error=1")
     env.update(more)
     return env
 
