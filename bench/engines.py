@@ -3,7 +3,9 @@
 A cell is a name and a list of values:  pp128 pp512 pp2048  tokens/s of a prompt
                                         tg@0 tg@512 tg@4096 tokens/s of decoding behind so many tokens
                                         b1 ... b32          tokens/s of so many sequences together
+                                        one:...             the same with one thread
                                         warm_ms cold_ms     from start to the first byte of text
+                                        packed_ms           warm, from a packed cache (ours alone)
                                         rss_mib             most memory, context of 2048
 """
 import json
@@ -13,7 +15,7 @@ import subprocess
 import time
 
 GEN = 32
-BATCHES = (1, 2, 4, 8, 16, 32)
+BATCHES = (1, 2, 4, 5, 8, 16, 32)
 PROMPT = "Once upon a time in a small village there lived an old clockmaker who"
 
 
@@ -67,8 +69,8 @@ class Hayate:
     def version(self):
         return call([self.exe, "version"]).split()[-1]
 
-    def bench(self, model, *args):
-        out = call([self.exe, "bench", model, "-r", "1", "-q", "--json", "-t", str(self.threads)] + [str(a) for a in args])
+    def bench(self, model, *args, threads=None):
+        out = call([self.exe, "bench", model, "-r", "1", "-q", "--json", "-t", str(threads or self.threads)] + [str(a) for a in args])
         return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
     def run(self, group, model):
@@ -76,6 +78,9 @@ class Hayate:
             pp = self.bench(model, "-p", 128, "-n", 0)[0]["tps"]
             rows = self.bench(model, "-p", 512, "-n", GEN)
             return {"pp128": pp, "pp512": rows[0]["tps"], "tg@0": rows[1]["tps"]}
+        if group == "one":
+            rows = self.bench(model, "-p", 512, "-n", GEN, threads=1)
+            return {"one:pp512": rows[0]["tps"], "one:tg@0": rows[1]["tps"]}
         if group == "long":
             return {"pp2048": self.bench(model, "-p", 2048, "-n", 0)[0]["tps"],
                     "tg@512": self.bench(model, "-p", 0, "-n", GEN, "-d", 512)[0]["tps"]}
@@ -86,7 +91,10 @@ class Hayate:
             return {"b%d" % r["rows"]: r["tps"] for r in rows}
         args = [self.exe, "run", model, PROMPT, "-n", "1", "--temp", "0", "-q", "-c", "2048", "--parallel", "1", "-t",
                 str(self.threads)]
-        return start(args, model)
+        cells = start(args, model)
+        first_byte(args + ["--packed-cache"])  # writes it, if it is not there
+        cells["packed_ms"] = [first_byte(args + ["--packed-cache"])[0]]
+        return cells
 
 
 def start(args, model):
@@ -113,9 +121,9 @@ class Llama:
     def version(self):
         return getattr(self, "build", "")
 
-    def bench(self, model, *args):
+    def bench(self, model, *args, threads=None):
         quick = ["-w", "0"] if self.ik else ["--no-warmup"]
-        out = call([os.path.join(self.bin, "llama-bench"), "-m", model, "-t", str(self.threads), "-o", "json", "-r", "1"] + quick +
+        out = call([os.path.join(self.bin, "llama-bench"), "-m", model, "-t", str(threads or self.threads), "-o", "json", "-r", "1"] + quick +
                    self.more + [str(a) for a in args], env=self.env)
         rows = json.loads(out[out.find("["):out.rfind("]") + 1])
         self.build = "%s (%s)" % (rows[0].get("build_commit"), rows[0].get("build_number"))
@@ -133,6 +141,9 @@ class Llama:
                 if name != "pp16":
                     cells[name] = r["samples_ts"]
             return cells
+        if group == "one":
+            rows = self.bench(model, "-p", "16,512", "-n", GEN, threads=1)
+            return {"one:tg@0" if r["n_gen"] else "one:pp512": r["samples_ts"] for r in rows if r["n_prompt"] != 16}
         if group == "long":
             pp = [r["samples_ts"] for r in self.bench(model, "-p", "16,2048", "-n", 0) if r["n_prompt"] == 2048][0]
             return {"pp2048": pp, "tg@512": self.decode(model, 512)}

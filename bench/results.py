@@ -6,9 +6,10 @@ import statistics
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOLDER = os.path.join(HERE, "results")
-SHOWN = ["pp128", "pp512", "pp2048", "tg@0", "tg@512", "tg@4096", "b1", "b2", "b4", "b8", "b16", "b32", "warm_ms", "cold_ms",
-         "rss_mib"]
-LESS_IS_BETTER = ("warm_ms", "cold_ms", "rss_mib")
+# one:...: the same with one thread; packed_ms: warm, from a packed cache, beside what peers need without one
+SHOWN = ["pp128", "pp512", "pp2048", "tg@0", "tg@512", "tg@4096", "one:pp512", "one:tg@0", "b1", "b2", "b4", "b5", "b8", "b16",
+         "b32", "warm_ms", "packed_ms", "cold_ms", "rss_mib"]
+LESS_IS_BETTER = ("warm_ms", "packed_ms", "cold_ms", "rss_mib")
 
 
 def load(path):
@@ -26,7 +27,8 @@ def save(path, data):
 
 
 def committed():
-    return sorted(glob.glob(os.path.join(FOLDER, "*.json")))
+    """What bench/vs-peers wrote: other benches keep their files in the same folder."""
+    return [path for path in sorted(glob.glob(os.path.join(FOLDER, "*.json"))) if "cells" in load(path)]
 
 
 def cell(data, model, engine, name):
@@ -37,10 +39,12 @@ def median(values):
     return statistics.median(values) if values else None
 
 
-def limits(data):
-    """Bytes a second of memory and 8-bit and float operations a second, with all threads, of the kernels in use."""
+def limits(data, one=False):
+    """Bytes a second of memory and 8-bit and float operations a second, of the kernels in use, with all threads or one."""
     lim, isa = data["limits"], data["machine"]["isa"]
     level = next(x for x in lim["operations"] if x["isa"] == isa)
+    if one:
+        return lim["read"][0]["memory"], level["int8_one"], level["f32_one"]
     return lim["read"][-1]["memory"], level["int8_all"], level["f32_all"]
 
 
@@ -54,7 +58,8 @@ def kv_bytes(m, depth):
 def best(data, model, name):
     """Tokens a second that the measured limits allow; None where there is no such limit."""
     m = data["models"][model]
-    bw, int8, f32 = limits(data)
+    bw, int8, f32 = limits(data, name.startswith("one:"))
+    name = name.removeprefix("one:")
     ops = f32 if m["floats"] else int8
     if name.startswith("pp"):
         n = int(name[2:])
@@ -74,7 +79,8 @@ def best(data, model, name):
 def ratio(data, model, name, ours="hayate"):
     """How many times better we are than the best peer, and which that is; None where nobody else was measured."""
     mine = median(cell(data, model, ours, name))
-    others = [(median(cell(data, model, e, name)), e) for e in data["engines"] if e != ours and cell(data, model, e, name)]
+    theirs = "warm_ms" if name == "packed_ms" else name
+    others = [(median(cell(data, model, e, theirs)), e) for e in data["engines"] if e != ours and cell(data, model, e, theirs)]
     if not mine or not others:
         return None
     less = name in LESS_IS_BETTER
@@ -83,14 +89,17 @@ def ratio(data, model, name, ours="hayate"):
 
 
 def unit(name):
-    return {"warm_ms": "ms", "cold_ms": "ms", "rss_mib": "MiB"}.get(name, "tokens/s")
+    return "MiB" if name == "rss_mib" else "ms" if name in LESS_IS_BETTER else "tokens/s"
 
 
 def title(name):
+    if name.startswith("one:"):
+        return title(name[4:]) + ", one thread"
     if name.startswith("pp"):
         return "prefill of " + name[2:]
     if name.startswith("tg@"):
         return "decode" if name == "tg@0" else "decode behind " + name[3:]
     if name.startswith("b"):
         return "decode, %s row%s together" % (name[1:], "" if name == "b1" else "s")
-    return {"warm_ms": "start to first token, warm", "cold_ms": "start to first token, cold", "rss_mib": "peak memory"}[name]
+    return {"warm_ms": "start to first token, warm", "packed_ms": "the same with --packed-cache",
+            "cold_ms": "start to first token, cold", "rss_mib": "peak memory"}[name]

@@ -4,7 +4,7 @@
   serve_vs_peers.py HAYATE MODEL --peer NAME 'COMMAND with {model} {port}' [--peer ...] [--rounds 3] [--quick]
 
 For each round, each load and each server in turn: start, load, stop. Loads: 1, 4, 16, 32 closed-loop streams (prompt 256,
-answer 64), Poisson arrivals at 70 % of our own saturation rate, and 16 streams with a shared beginning of 512 tokens. Writes
+answer 64), Poisson arrivals at 70 % of the first peer's own rate with 16 streams (so that nobody is overrun), and 16 streams with a shared beginning of 512 tokens. Writes
 bench/results/serve.json (machine facts, every run), prints medians and ratios. --report prints the committed file again."""
 import argparse
 import json
@@ -27,10 +27,13 @@ def median(runs, *path):
     return statistics.median(at(r) for r in runs)
 
 
-def loads(quick):
+def loads(a, commands, data):
     for n in STREAMS:
-        yield "%d streams" % n, ["--streams", n, "--requests", max(8, n * (2 if quick else 4))]
-    yield "16 streams, shared 512", ["--streams", 16, "--requests", 32 if quick else 64, "--shared-prefix", 512]
+        yield "%d streams" % n, ["--streams", n, "--requests", max(8, n * (2 if a.quick else 4))]
+    yield "16 streams, shared 512", ["--streams", 16, "--requests", 32 if a.quick else 64, "--shared-prefix", 512]
+    of = list(commands)[min(1, len(commands) - 1)]
+    rate = 0.7 * median(data["runs"]["16 streams"][of], "request_rps")
+    yield "Poisson, 70 %% of %s" % of, ["--rate", "%.3f" % rate, "--requests", 32 if a.quick else 96]
 
 
 def run_one(a, name, command, flags, log):
@@ -48,16 +51,25 @@ def report(data):
     print("%s, %d cores, %s, %d rounds\n" % (data["machine"]["cpu"], data["machine"]["cores"], data["model"], data["rounds"]))
     print("%-24s %-14s %10s %12s %12s %12s %12s" % ("load", "server", "tokens/s", "ttft p50 ms", "ttft p95 ms", "itl p50 ms", "itl p95 ms"))
     for load_name, by in data["runs"].items():
-        for name in names:
+        for name in (n for n in names if n in by):
             runs = by[name]
             print("%-24s %-14s %10.1f %12.0f %12.0f %12.1f %12.1f" % (
                 load_name, name, median(runs, "output_tps"), median(runs, "ttft_ms", "p50"), median(runs, "ttft_ms", "p95"),
                 median(runs, "itl_ms", "p50"), median(runs, "itl_ms", "p95")))
-        for name in names[1:]:
+        for name in (n for n in names[1:] if n in by):
             print("%-24s ours / %-7s %9.2fx %11.2fx %11.2fx" % (
                 "", name, median(by[names[0]], "output_tps") / median(by[name], "output_tps"),
                 median(by[names[0]], "ttft_ms", "p50") / median(by[name], "ttft_ms", "p50"),
                 median(by[names[0]], "ttft_ms", "p95") / median(by[name], "ttft_ms", "p95")))
+
+
+def write(path, data):
+    """After every run, so that a broken one leaves what was measured."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path + ".part", "w") as f:
+        json.dump(data, f, indent=1)
+        f.write("\n")
+    os.replace(path + ".part", path)
 
 
 def main():
@@ -76,23 +88,23 @@ def main():
             return report(json.load(f))
     ours = "%s serve {model} --port {port} --threads %s --parallel 32 --ctx 1024 --kv-tokens 32768" % (a.hayate, a.threads)
     commands = {"hayate": ours, **{n: c for n, c in a.peer}}
-    data = {"machine": servers.machine(), "model": os.path.basename(a.model), "rounds": a.rounds, "servers": commands, "runs": {}}
+    data = {"machine": servers.machine(), "model": os.path.basename(a.model), "rounds": a.rounds, "servers": commands, "runs": {}, "failed": []}
     log = os.path.join(tempfile.mkdtemp(), "servers.log")
     for i in range(a.rounds):
-        work = list(loads(a.quick))
-        if "16 streams" in data["runs"]:
-            rate = 0.7 * median(data["runs"]["16 streams"]["hayate"], "request_rps")
-            work.append(("Poisson, 70 % of ours", ["--rate", "%.3f" % rate, "--requests", 32 if a.quick else 96]))
-        for load_name, flags in work:
+        for load_name, flags in loads(a, commands, data):
             for name, command in commands.items():
-                r = run_one(a, name, command, [*flags, "--seed", 100 + i], log)
+                try:
+                    r = run_one(a, name, command, [*flags, "--seed", 100 + i], log)
+                except SystemExit as e:
+                    if name == "hayate":
+                        raise
+                    print("round %d, %s, %s: %s" % (i + 1, load_name, name, e), file=sys.stderr)
+                    data["failed"].append([load_name, name, str(e)])
+                    continue
                 data["runs"].setdefault(load_name, {}).setdefault(name, []).append(r)
+                write(a.out, data)
                 print("round %d, %s, %s: %.1f tokens/s, ttft p50 %.0f ms" % (i + 1, load_name, name, r["output_tps"], r["ttft_ms"]["p50"]),
                       file=sys.stderr)
-    os.makedirs(os.path.dirname(a.out), exist_ok=True)
-    with open(a.out, "w") as f:
-        json.dump(data, f, indent=1)
-        f.write("\n")
     report(data)
 
 
