@@ -274,9 +274,21 @@ typedef void tiles_fn(const dec *w, uint32_t n_group, const hy_act8 *x, const si
                       float *acc, bool first, uint32_t n);
 typedef void decode_fn(cursor *at, uint32_t n, dec *out);
 
+#ifndef MM_BIG                 /* tokens that an ISA with tiles of its own takes at once: amx_mm.c */
+#define MM_BIG UINT32_MAX
+HY_INLINE bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, float *acc, bool first)
+{
+    return false;
+}
+#else
+static bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, float *acc, bool first);
+#endif
+
 HY_INLINE void tiles(hy_qtype t, const dec *w, uint32_t n_group, const hy_act8 *x,
                      const size_t *off, float *acc, bool first, uint32_t n)
 {
+    for (; n >= MM_BIG && big_tile(t, w, n_group, *x, off, acc, first); n -= MM_BIG, off += MM_BIG)
+        acc += MM_BIG * MM_P;
     for (; n >= MM_TILE; n -= MM_TILE, off += MM_TILE, acc += MM_TILE * MM_P)
         tile(t, w, n_group, *x, off, acc, first, MM_TILE);
     if (MM_TILE > 4 && n >= 4) {

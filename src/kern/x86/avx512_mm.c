@@ -1,116 +1,12 @@
-/* kern/x86: matmul on AVX-512 with VNNI. dpbusd multiplies unsigned by signed bytes and sums four in
- * 32 bits without saturation; weights are the unsigned side, so that activations can be broadcast
- * from memory by the instruction itself. Signed codes get 128 added, and the sums take it off. */
-#include "kern/fill.h"
-#include "kern/panel.h"
-#include "kern/x86/intrin512.h"
-#ifdef HY_EMU512
-#include "kern/x86/emu512_mm.h"
-#endif
+/* kern/x86: matmul on AVX-512 with VNNI: 16 rows a vector. */
+#include "kern/x86/mm_avx512.h"
 
-#define MM_P 16
 #define MM_TILE 8
 #ifndef MM_FEW
 #define MM_FEW 8
 #endif
 #define MM_TILE_F 4
 #define MM_NP 4
-typedef __m512i VI;
-typedef __m512 VF;
-
-HY_INLINE VI v_load(const void *p) { return _mm512_loadu_si512(p); }
-HY_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
-HY_INLINE VI v_zero(void) { return _mm512_setzero_si512(); }
-HY_INLINE VI v_and(VI a, VI b) { return _mm512_and_si512(a, b); }
-HY_INLINE VI v_or(VI a, VI b) { return _mm512_or_si512(a, b); }
-HY_INLINE VI v_sll(VI a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
-HY_INLINE VI v_srl(VI a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
-HY_INLINE VI v_shr16(VI a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
-HY_INLINE VI v_sub32(VI a, VI b) { return _mm512_sub_epi32(a, b); }
-HY_INLINE VI v_set8(int b) { return _mm512_set1_epi8((char)b); }
-HY_INLINE VI v_set16(int b) { return _mm512_set1_epi16((short)b); }
-HY_INLINE VI v_set32(int b) { return _mm512_set1_epi32(b); }
-HY_INLINE VI v_fix_signed(VI a) { return _mm512_xor_si512(a, v_set8(-128)); }
-HY_INLINE VI v_lookup(const int8_t *table, VI v)
-{
-    __m128i t = _mm_loadu_si128((const __m128i *)table);
-    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), v);
-}
-HY_INLINE __m256i load_32(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
-HY_INLINE __m128i load_16(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)p); }
-HY_INLINE VI v_pairs_i8(const uint8_t *p) { return _mm512_cvtepi8_epi16(load_32(p)); }
-HY_INLINE VI v_pairs_u8(const uint8_t *p) { return _mm512_cvtepu8_epi16(load_32(p)); }
-HY_INLINE VI v_lo16(VI v) { return _mm512_srai_epi32(_mm512_slli_epi32(v, 16), 16); }
-HY_INLINE VI v_hi16(VI v) { return _mm512_srai_epi32(v, 16); }
-HY_INLINE VI v_sra32(VI v, int n) { return _mm512_srai_epi32(v, (unsigned)n); }
-HY_INLINE VI v_bcast32(const int32_t *p) { return _mm512_set1_epi32(*p); }
-HY_INLINE VI v_byte_i32(VI v, int j, bool is_signed)
-{
-    return _mm512_and_si512(_mm512_srli_epi32(v, (unsigned)(8 * j)), _mm512_set1_epi32(255));
-}
-HY_INLINE VF f_load(const float *p) { return _mm512_loadu_ps(p); }
-HY_INLINE void f_store(float *p, VF v) { _mm512_storeu_ps(p, v); }
-HY_INLINE VF f_zero(void) { return _mm512_setzero_ps(); }
-HY_INLINE VF f_set(const float *p) { return _mm512_set1_ps(*p); }
-HY_INLINE VF f_i32(VI v) { return _mm512_cvtepi32_ps(v); }
-HY_INLINE VF f_mul(VF a, VF b) { return _mm512_mul_ps(a, b); }
-HY_INLINE VF f_add(VF a, VF b) { return _mm512_add_ps(a, b); }
-HY_INLINE VF f_fma(VF a, VF b, VF c) { return _mm512_fmadd_ps(a, b, c); }
-HY_INLINE VF f_keep(VF v)
-{
-#ifndef HY_EMU512
-    __asm__("" : "+v"(v));
-#endif
-    return v;
-}
-HY_INLINE VF f_neg(VF a)
-{
-    VI sign = _mm512_set1_epi32((int)0x80000000u);
-    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), sign));
-}
-HY_INLINE VF f_f16(const uint8_t *p) { return _mm512_cvtph_ps(load_32(p)); }
-HY_INLINE VF f_bf16(const uint8_t *p)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_32(p)), 16));
-}
-HY_INLINE VF f_u8(const uint8_t *p) { return f_i32(_mm512_cvtepu8_epi32(load_16(p))); }
-HY_INLINE VF f_i8(const uint8_t *p) { return f_i32(_mm512_cvtepi8_epi32(load_16(p))); }
-HY_INLINE VF f_e8m0(const uint8_t *p)
-{
-    VI e = _mm512_cvtepu8_epi32(load_16(p)), one = _mm512_set1_epi32(1);
-    VI normal = _mm512_slli_epi32(_mm512_sub_epi32(e, one), 23);
-    VI tiny = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), e);
-    __mmask16 is_normal = _mm512_cmpgt_epi32_mask(e, one);
-    return _mm512_castsi512_ps(_mm512_mask_mov_epi32(tiny, is_normal, normal));
-}
-
-HY_INLINE bool mm_signed(hy_qtype t) { return false; }
-HY_INLINE int mm_offset(hy_qtype t)
-{
-    bool is_signed = t == HY_Q_Q8_0 || t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS || t == HY_Q_MXFP4;
-    return is_signed ? 128 : hy_pf_offset(t);
-}
-
-/* Types whose int8 loops are the same, by the name of one of them. */
-#define MM_CLASSES(X) X(Q8_0) X(Q4_1) X(Q2_K) X(Q3_K) X(Q6_K)
-#define MM_TYPES(X)                                                                                \
-    X(Q8_0, Q8_0) X(Q4_0, Q4_1) X(Q4_1, Q4_1) X(Q5_0, Q4_1) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
-    X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
-    X(MXFP4, Q8_0)
-
-HY_INLINE const int8_t *x_q(const int8_t *q, size_t off);
-HY_INLINE void v_dots(hy_qtype t, const VI *c, const int8_t *q, const size_t *off, VI *sum,
-                      const int n)
-{
-    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
-        VI w = c[i];
-        _Pragma("GCC unroll 8") for (int j = 0; j < n; j++) {
-            int32_t four;
-            memcpy(&four, x_q(q, off[j]) + 4 * i, 4);
-            sum[j] = _mm512_dpbusd_epi32(sum[j], w, _mm512_set1_epi32(four));
-        }
-    }
-}
 
 #include "kern/mm_body.h"
 
