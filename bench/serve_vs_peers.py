@@ -40,7 +40,7 @@ def run_one(a, name, command, flags, log):
     s = servers.Server(command, a.model, log)
     try:
         out = servers.load(a.hayate, s.url, "--prompt-tokens", 256, "--output-tokens", 64, *flags)
-        out.update(peak_mib=s.peak_mib(), start_s=s.start_s)
+        out.update(peak_mib=s.peak_mib(), start_s=s.start_s, model=os.path.basename(a.model))
         return out
     finally:
         s.stop()
@@ -48,16 +48,16 @@ def run_one(a, name, command, flags, log):
 
 def report(data):
     names = list(data["servers"])
-    print("%s, %d cores, %s, %d rounds\n" % (data["machine"]["cpu"], data["machine"]["cores"], data["model"], data["rounds"]))
-    print("%-24s %-14s %10s %12s %12s %12s %12s" % ("load", "server", "tokens/s", "ttft p50 ms", "ttft p95 ms", "itl p50 ms", "itl p95 ms"))
+    print("%s, %d cores, %s, medians\n" % (data["machine"]["cpu"], data["machine"]["cores"], data["model"]))
+    print("%-28s %-14s %4s %10s %12s %12s %12s %12s" % ("load", "server", "runs", "tokens/s", "ttft p50 ms", "ttft p95 ms", "itl p50 ms", "itl p95 ms"))
     for load_name, by in data["runs"].items():
         for name in (n for n in names if n in by):
             runs = by[name]
-            print("%-24s %-14s %10.1f %12.0f %12.0f %12.1f %12.1f" % (
-                load_name, name, median(runs, "output_tps"), median(runs, "ttft_ms", "p50"), median(runs, "ttft_ms", "p95"),
+            print("%-28s %-14s %4d %10.1f %12.0f %12.0f %12.1f %12.1f" % (
+                load_name, name, len(runs), median(runs, "output_tps"), median(runs, "ttft_ms", "p50"), median(runs, "ttft_ms", "p95"),
                 median(runs, "itl_ms", "p50"), median(runs, "itl_ms", "p95")))
         for name in (n for n in names[1:] if n in by):
-            print("%-24s ours / %-7s %9.2fx %11.2fx %11.2fx" % (
+            print("%-28s ours / %-12s %9.2fx %11.2fx %11.2fx" % (
                 "", name, median(by[names[0]], "output_tps") / median(by[name], "output_tps"),
                 median(by[names[0]], "ttft_ms", "p50") / median(by[name], "ttft_ms", "p50"),
                 median(by[names[0]], "ttft_ms", "p95") / median(by[name], "ttft_ms", "p95")))
@@ -72,6 +72,20 @@ def write(path, data):
     os.replace(path + ".part", path)
 
 
+def markdown(data):
+    """The table of docs/measured.md."""
+    print("| load | server | runs | output tokens/s | first token p50, p95 (ms) | between tokens p50, p95 (ms) | ratios to ours |\n"
+          "| --- | --- | --- | --- | --- | --- | --- |")
+    for load_name, by in data["runs"].items():
+        ours = by["hayate"]
+        for name, runs in by.items():
+            m = {k: median(runs, *k.split()) for k in ("output_tps", "ttft_ms p50", "ttft_ms p95", "itl_ms p50", "itl_ms p95")}
+            ratios = "" if runs is ours else "%.2f × the throughput, %.2f × the p95 to the first token" % (
+                median(ours, "output_tps") / m["output_tps"], median(ours, "ttft_ms", "p95") / m["ttft_ms p95"])
+            print("| %s | %s | %d | %.1f | %.0f, %.0f | %.1f, %.1f | %s |" % (
+                load_name, name, len(runs), m["output_tps"], m["ttft_ms p50"], m["ttft_ms p95"], m["itl_ms p50"], m["itl_ms p95"], ratios))
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("hayate", nargs="?")
@@ -82,13 +96,15 @@ def main():
     p.add_argument("--quick", action="store_true")
     p.add_argument("--out", default=os.path.join(HERE, "results", "serve.json"))
     p.add_argument("--report", action="store_true")
+    p.add_argument("--markdown", action="store_true", help="the committed file as the table of docs/measured.md")
     a = p.parse_args()
-    if a.report:
+    if a.report or a.markdown:
         with open(a.out) as f:
-            return report(json.load(f))
+            return (markdown if a.markdown else report)(json.load(f))
     ours = "%s serve {model} --port {port} --threads %s --parallel 32 --ctx 1024 --kv-tokens 32768" % (a.hayate, a.threads)
     commands = {"hayate": ours, **{n: c for n, c in a.peer}}
-    data = {"machine": servers.machine(), "model": os.path.basename(a.model), "rounds": a.rounds, "servers": commands, "runs": {}, "failed": []}
+    data = {"machine": servers.machine(), "model": os.path.basename(a.model), "rounds": a.rounds, "runs": {}, "failed": [],
+            "servers": {n: os.path.basename(c.split()[0]) + c[len(c.split()[0]):] for n, c in commands.items()}}
     log = os.path.join(tempfile.mkdtemp(), "servers.log")
     for i in range(a.rounds):
         for load_name, flags in loads(a, commands, data):

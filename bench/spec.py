@@ -4,6 +4,11 @@ server, and the medians are compared. The two texts of a pair must be the same, 
 
   spec.py HAYATE MODEL [--draft SMALL] [--who ngram self draft auto] [--repeats 5] [--tokens 96] [--streams 1 8 32]
           [--tasks copy edit chat json] [--out bench/results/spec.json]
+  spec.py HAYATE SMOLLM2 --suite [--replay BENCH_REPLAY]
+
+--suite: what docs/speculation.md tells, in under ten minutes: SmolLM2 135M (a GGUF in 4 bits), the same in BF16, and
+about 1 B parameters that agree with it as often as real pairs do (tools/pad_model.py; made in the cache folder).
+--replay: the answers of tests/data/spec/tasks.json on SMOLLM2 by the program bench_replay.
 
 Tasks: copy (a text is to be repeated), edit (the same with one word changed), chat (questions; at temperature 1, too),
 json (an object that follows a schema). speed: tokens a second after the first token, of all streams together."""
@@ -11,11 +16,14 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 import urllib.request
 
+import models
 import servers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -77,15 +85,15 @@ def together(url, task, first, n, who, tokens):
             "accepted": sum(t["draft_n_accepted"] for t in timings)}
 
 
-def measure(url, task, who, streams, a):
+def measure(url, task, who, streams, tokens, repeats):
     on, off, drafted, accepted = [], [], 0, 0
     together(url, task, 0, 1, "off", 4)
-    for k in range(a.repeats):
+    for k in range(repeats):
         first = k * streams
         turns = [("off", off), (who, on)]
         got = {}
         for name, speeds in turns if k % 2 == 0 else turns[::-1]:
-            got[name] = together(url, task, first, streams, name, a.tokens)
+            got[name] = together(url, task, first, streams, name, tokens)
             speeds.append(got[name]["speed"])
         if got["off"]["texts"] != got[who]["texts"]:
             raise SystemExit("%s with %s: the texts differ" % (task, who))
@@ -95,6 +103,66 @@ def measure(url, task, who, streams, a):
     return {"off": statistics.median(off), "on": statistics.median(on), "gain": statistics.median(pairs), "gain_least": pairs[0],
             "gain_most": pairs[-1], "drafted": drafted, "accepted": accepted,
             "acceptance": accepted / drafted if drafted else None}
+
+
+# model, who drafts, tasks, streams, tokens, repeats
+SUITE = [
+    ("small", "ngram", ["copy", "edit", "json", "chat", "chat@1"], 1, 96, 5),
+    ("small", "ngram", ["chat@1"], 32, 48, 3),
+    ("small-bf16", "self", ["chat", "chat@1"], 1, 96, 5),
+    ("pad-bf16", "self", ["chat"], 1, 48, 3),
+    ("pad-bf16", "draft", ["chat"], 1, 48, 3),
+    ("pad-q8_0", "draft", ["chat", "chat@1"], 1, 64, 3),
+    ("pad-q8_0", "draft", ["chat@1"], 32, 24, 2),
+    ("pad-q4_0", "draft", ["chat", "chat@1"], 1, 64, 3),
+]
+PAD = {"pad-q8_0": ("q8_0", 240), "pad-q4_0": ("q4_0", 240), "pad-bf16": ("bf16", 240)}
+
+
+def model_of(name, a):
+    """The file of a model of the suite; made if it is not there."""
+    if name == "small":
+        return a.model
+    path = os.path.join(models.cache_dir(), "spec-%s.gguf" % name)
+    if not os.path.exists(path):
+        print("making", path, flush=True)
+        tmp = path + ".part"
+        if name == "small-bf16":
+            command = [a.hayate, "quantize", a.model, tmp, "bf16"]
+        else:
+            kind, layers = PAD[name]
+            command = [sys.executable, os.path.join(HERE, "..", "tools", "pad_model.py"), a.model, tmp, "--type", kind,
+                       "--layers", str(layers)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        os.rename(tmp, path)
+    return path
+
+
+def serve(a, model, draft, who, tasks, streams, tokens, repeats, table):
+    """One server for all tasks and numbers of streams."""
+    command = [a.hayate, "serve", "{model}", "--port", "{port}", "--ctx", "2048", "--parallel", str(max(streams)),
+               "--kv-tokens", str(max(2048, 768 * max(streams))), "--no-prefix-cache", "--speculate", who,
+               *(["--spec-max", str(a.spec_max)] if a.spec_max else []), *(["--draft", draft] if draft and who != "self" else [])]
+    s = servers.Server(command, model, os.path.join(tempfile.mkdtemp(), "server.log"))
+    try:
+        for n in streams:
+            for task in tasks:
+                r = measure(s.url, task, who, n, tokens, repeats)
+                r.update(task=task, who=who, streams=n, model=os.path.basename(model), tokens=tokens, repeats=repeats)
+                table.append(r)
+                print("%-22s %-8s %-7s %7d %9.2f %9.2f %6.2f (%.2f, %.2f) %10s" % (r["model"][:22], task, who, n, r["off"], r["on"],
+                      r["gain"], r["gain_least"], r["gain_most"], "%.2f" % r["acceptance"] if r["drafted"] else "-"), flush=True)
+    finally:
+        s.stop()
+
+
+def replayed(a):
+    """Given answers on the real model's clock: the list that bench_replay ends with."""
+    r = subprocess.run([a.replay, a.model, os.path.join(HERE, "..", "tests", "data", "spec", "tasks.json"), "3"], check=True,
+                       capture_output=True, text=True)
+    text, _, rest = r.stdout.partition("\n[\n")
+    print(text)
+    return json.loads("[" + rest)
 
 
 def main():
@@ -107,30 +175,27 @@ def main():
     p.add_argument("--streams", nargs="+", type=int, default=[1])
     p.add_argument("--repeats", type=int, default=5)
     p.add_argument("--tokens", type=int, default=96)
-    p.add_argument("--spec-max", type=int, default=8)
+    p.add_argument("--spec-max", type=int)
+    p.add_argument("--suite", action="store_true")
+    p.add_argument("--replay")
     p.add_argument("--note", default="")
-    p.add_argument("--out", default=os.path.join(HERE, "results", "spec.json"))
+    p.add_argument("--out")
     a = p.parse_args()
-    table = []
-    print("%-8s %-7s %7s %9s %9s %6s %13s %10s" % ("task", "who", "streams", "off tok/s", "on tok/s", "gain", "(least, most)", "acceptance"))
-    for who in a.who:
-        command = [a.hayate, "serve", "{model}", "--port", "{port}", "--ctx", "2048", "--parallel", str(max(a.streams)),
-                   "--kv-tokens", str(max(2048, 768 * max(a.streams))), "--no-prefix-cache", "--speculate", who,
-                   "--spec-max", str(a.spec_max), *(["--draft", a.draft] if a.draft and who != "self" else [])]
-        s = servers.Server(command, a.model, os.path.join(tempfile.mkdtemp(), "server.log"))
-        try:
-            for streams in a.streams:
-                for task in a.tasks:
-                    r = measure(s.url, task, who, streams, a)
-                    r.update(task=task, who=who, streams=streams)
-                    table.append(r)
-                    print("%-8s %-7s %7d %9.2f %9.2f %6.2f (%.2f, %.2f) %10s" % (task, who, streams, r["off"], r["on"], r["gain"],
-                          r["gain_least"], r["gain_most"], "%.2f" % r["acceptance"] if r["drafted"] else "-"), flush=True)
-        finally:
-            s.stop()
-    result = {"machine": servers.machine(), "model": os.path.basename(a.model), "draft": a.draft and os.path.basename(a.draft),
-              "tokens": a.tokens, "repeats": a.repeats, "note": a.note, "table": table}
-    with open(a.out, "w", encoding="utf-8") as f:
+    table, result = [], {"machine": servers.machine(), "model": os.path.basename(a.model), "note": a.note}
+    files = {name: model_of(name, a) for name in dict.fromkeys(row[0] for row in SUITE)} if a.suite else {}
+    if a.replay:
+        result["replay"] = replayed(a)
+    print("%-22s %-8s %-7s %7s %9s %9s %6s %13s %10s" % ("model", "task", "who", "streams", "off tok/s", "on tok/s", "gain",
+                                                        "(least, most)", "acceptance"))
+    if a.suite:
+        for name, who, tasks, streams, tokens, repeats in SUITE:
+            serve(a, files[name], a.model if who == "draft" else None, who, tasks, [streams], tokens, repeats, table)
+    else:
+        for who in a.who:
+            serve(a, a.model, a.draft, who, a.tasks, a.streams, a.tokens, a.repeats, table)
+    result["table"] = table
+    out = a.out or os.path.join(HERE, "results", "spec-suite.json" if a.suite else "spec.json")
+    with open(out, "w", encoding="utf-8") as f:
         json.dump(result, f, indent=1, sort_keys=True)
         f.write("\n")
 
