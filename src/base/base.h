@@ -61,6 +61,8 @@ void hy_free(void *p);                                 /* accepts NULL */
 /* Large, HY_ALIGN-aligned, zeroed, page-backed memory (mmap; huge pages advised). */
 void *hy_alloc_big(size_t n_bytes);
 void hy_free_big(void *p, size_t n_bytes);
+/* Takes the advice back, before the memory is touched: what huge pages are worth is to be measured. */
+void hy_big_small_pages(void *p, size_t n_bytes);
 
 hy_status hy_fail_memory(hy_err *err, const char *what, uint64_t n_bytes);
 
@@ -116,6 +118,9 @@ void hy_map_close(hy_map *m);                          /* accepts a zeroed struc
 
 /* The whole file in memory (NUL-terminated, NUL not counted); limit in bytes. Free with hy_free. */
 hy_status hy_read_file(const char *path, uint64_t limit, char **data, size_t *n, hy_err *err);
+/* Under a temporary name first: a reader sees the old file or the new one, whole. */
+hy_status hy_write_file(const char *path, const char *data, size_t n, hy_err *err);
+bool hy_make_folders(char *path);                      /* all that end with a '/' in it */
 bool hy_is_dir(const char *path);
 bool hy_is_file(const char *path);
 
@@ -155,6 +160,36 @@ void hy_sha256_hex(hy_sha256 *s, char out[65]);
 uint64_t hy_rng_at(uint64_t seed, uint64_t stream, uint64_t counter);
 /* Uniform in (0, 1): never 0, never 1. */
 double hy_rng_unit(uint64_t bits);
+
+/* ---- numbers about measurements (stats.c) ----------------------------------------------------- */
+
+/* v: [n], n >= 1; it is sorted. q in 0..1, interpolated between ranks. */
+double hy_quantile(double *v, uint32_t n, double q);
+double hy_median(double *v, uint32_t n);
+/* Mann and Whitney's rank test, two-sided: how likely it is that two samples of one distribution differ as much as
+ * these. Exact for up to 40 values without equal ones, else by the normal distribution. Writes to neither. */
+double hy_rank_test(const double *a, uint32_t n_a, const double *b, uint32_t n_b);
+/* Did a speed change? Only if its median did by more than `floor` (a share) and the rank test gives less than 5 %.
+ * Sorts both. ratio: of the medians, now / before. p: of the test. */
+typedef enum hy_change { HY_CHANGE_NONE, HY_CHANGE_FASTER, HY_CHANGE_SLOWER } hy_change;
+hy_change hy_speed_change(double *before, uint32_t n_before, double *now, uint32_t n_now, double floor, double *ratio, double *p);
+
+/* ---- rows of logits, in blocks ----------------------------------------------------------------- */
+
+/* What is known of a row of logits without reading it again. The last matrix product keeps it while its outputs are
+ * hot, the sampler reads it; block b is tokens [b * HY_LOGIT_BLOCK, (b + 1) * HY_LOGIT_BLOCK). */
+#define HY_LOGIT_BLOCK 256
+typedef struct hy_logit_row {
+    float temperature;         /* of sum; 0: no sums */
+    float *max;                /* [blocks] the largest logit of each */
+    float *sum;                /* [blocks] the sum of exp(logit / temperature - max / temperature) */
+} hy_logit_row;
+HY_INLINE uint32_t hy_logit_blocks(uint32_t n_vocab)
+{
+    return n_vocab / HY_LOGIT_BLOCK + (n_vocab % HY_LOGIT_BLOCK != 0);
+}
+/* Measures one block: n logits at x, n <= HY_LOGIT_BLOCK; sum NULL: not wanted. */
+typedef void hy_logit_block_fn(const void *ctx, const float *x, uint32_t n, float temperature, float *max, float *sum);
 
 /* ---- numbers from text ----------------------------------------------------------------------- */
 
