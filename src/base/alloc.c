@@ -153,3 +153,8 @@ void hy_free_big(void *p, size_t n_bytes)
 {
     if (p) munmap(p, big_bytes(n_bytes));
 }
+
+void hy_big_small_pages(void *p, size_t n_bytes)
+{
+    madvise(p, big_bytes(n_bytes), MADV_NOHUGEPAGE);
+}

@@ -107,6 +107,9 @@ uint64_t hy_kv_k_bytes(hy_kv_type t, uint32_t d_k);
 uint64_t hy_kv_v_bytes(hy_kv_type t, uint32_t d_v);
 bool hy_kv_type_from_name(const char *name, hy_kv_type *out); /* f32 f16 bf16 q8 q4 (q8_0, q4_0) */
 const char *hy_kv_type_name(hy_kv_type t);
+/* A page's codes as floats: keys [d_k][16], values [16][d_v]. For the materialised form of attention. */
+void hy_kv_page_keys(hy_kv_type t, const uint8_t *page_k, uint32_t d_k, float *out);
+void hy_kv_page_values(hy_kv_type t, const uint8_t *page_v, uint32_t d_v, float *out);
 
 /* One tile for a stack of query rows that share a KV head. For query i the keys at absolute positions
  * j of the tile with j <= q_pos[i] and (window == 0 or j > q_pos[i] - window) count:

@@ -266,6 +266,21 @@ static void carve_moe(hy_plan *p, carver *c)
     o->lane = carve(c, p->o.n_thread_max, hp->n_expert * sizeof(float));
 }
 
+/* The whole matrix of scores of a layer, and keys and values as the matrix products want them. */
+static void carve_materialised(hy_plan *p, carver *c)
+{
+    if (!p->o.materialised) return;
+    uint32_t d_k = p->m->hp.d_k, d_v = p->m->hp.d_v, lane = p->k->panel;
+    p->mat_len = HY_ROUND_UP((uint64_t)p->o.n_ctx, HY_MAX(HY_PAGE_TOK, lane));
+    p->mat_k_len = p->mat_len * d_k;
+    p->mat_v_len = p->mat_len * HY_ROUND_UP((uint64_t)d_v, lane);
+    p->mat_s = carve(c, (uint64_t)p->n_kv_max * p->head_per_kv * p->o.n_tok_max, p->mat_len * sizeof(float));
+    p->mat_k = carve(c, p->n_kv_max, p->mat_k_len * sizeof(float));
+    p->mat_v = carve(c, p->n_kv_max, p->mat_v_len * sizeof(float));
+    for (uint32_t i = 0; i < p->o.n_thread_max; i++)
+        p->scratch[i].mat = carve(c, HY_PAGE_TOK, HY_MAX(d_k, d_v) * sizeof(float));
+}
+
 static void carve_attention(hy_plan *p, carver *c)
 {
     uint32_t d_k = p->m->hp.d_k, d_v = p->m->hp.d_v, n_q = p->att_block * p->head_per_kv;
@@ -304,11 +319,13 @@ static hy_status place(hy_plan *p, hy_err *err)
         carve_slots(p, &c);
         carve_moe(p, &c);
         carve_attention(p, &c);
+        carve_materialised(p, &c);
         if (c.overflow) return hy_fail(err, HY_E_LIMIT, "the plan's memory overflows");
         if (pass == 0) {
             p->mem_bytes = c.at;
             p->mem = hy_alloc_big((size_t)c.at);
             if (!p->mem) return hy_fail_memory(err, "the plan's slots", c.at);
+            if (p->o.small_pages) hy_big_small_pages(p->mem, (size_t)c.at);
         }
     }
     return HY_OK;

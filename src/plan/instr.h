@@ -90,6 +90,7 @@ typedef struct hy_att_work {   /* of one KV group */
 typedef struct hy_scratch {    /* one worker's */
     hy_slot_mem slot[HY_S_COUNT]; /* copies of slots that are cheap to make: local_ok */
     float *q, *m, *l, *m_acc, *l_acc, *o, *work, *row;
+    float *mat;                /* a page of keys or values as floats: op_materialised.c */
     int32_t *q_pos;
 } hy_scratch;
 
@@ -141,6 +142,11 @@ struct hy_plan {
     uint32_t att_cap;                   /* items, units */
     float *att_m, *att_l, *att_o;       /* tiles' results */
     uint64_t res_cap;
+    /* op_materialised.c, for one row of the batch and one layer at a time */
+    float *mat_s;                       /* scores: [heads][n_tok_max][mat_len] */
+    float *mat_k, *mat_v;               /* keys and values of a KV head as F32 panels, [n_kv_max] of each */
+    uint64_t mat_len;                   /* n_ctx in whole pages */
+    uint64_t mat_k_len, mat_v_len;      /* floats of one KV head's */
     uint64_t cascade_saved;             /* tokens of a layer each */
     hy_moe moe;
     hy_scratch *scratch;                /* [n_thread_max] */
@@ -197,6 +203,7 @@ void hy_op_moe_down(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_wo
 
 /* The slot as worker w sees it. */
 HY_INLINE const hy_slot_mem *hy_slot_of(const hy_plan *p, hy_slot s, const hy_worker *w)
+void hy_op_materialised(const hy_plan *p, const hy_entry *e, hy_worker *w);
 {
     return p->local_on[s] ? &p->scratch[w->i].slot[s] : &p->slot[s];
 }

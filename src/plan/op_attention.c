@@ -204,7 +204,7 @@ static void fold_chunk(ctx *c)
 bool hy_heads_inside(const hy_plan *p, uint32_t i_entry)
 {
     const hy_entry *e = &p->entry[i_entry];
-    return i_entry < p->n_entry && e->heads_first && p->decode_only &&
+    return i_entry < p->n_entry && e->heads_first && p->decode_only && !p->o.materialised &&
            !p->att[p->layer_group[p->prim[e->first].i_layer]].split;
 }
 

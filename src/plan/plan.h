@@ -45,6 +45,8 @@ typedef struct hy_load_opts {
     volatile const int *cancel;/* not NULL and != 0: stop with HY_E_CANCELLED */
     int quantise;              /* -1: keep; else hy_qtype that float matrices become while loading */
     bool requantise;           /* and quantised ones that take more bits */
+    bool every;                /* and all others, whatever they are: only to be measured */
+    bool small_pages;          /* memory without huge pages: only to be measured */
     /* Files that the packed form is looked for in, in this order; when none is right it is packed and kept in the
      * first that can be written. Owner: the caller. */
     const char *const *packed;
@@ -78,6 +80,8 @@ typedef struct hy_plan_opts {
     uint32_t n_row_max;        /* sequences of the largest step */
     uint32_t n_thread_max;     /* largest team that runs it; 0: HY_THREADS_MAX */
     bool no_cascade;           /* read shared pages once for each sequence: only to be measured */
+    bool materialised;         /* attention keeps whole rows of scores in memory: only to be measured */
+    bool small_pages;          /* memory without huge pages: only to be measured */
 } hy_plan_opts;
 
 typedef struct hy_plan hy_plan;

@@ -31,7 +31,10 @@ static void run_entry(const hy_plan *p, uint32_t i, hy_worker *w)
     case HY_KIND_ROWS: run_rows(p, e, w); break;
     case HY_KIND_HEADS: run_heads(p, e, w); break;
     case HY_KIND_COLS: hy_op_cols(p, e, w); break;
-    case HY_KIND_ATTENTION: hy_op_attention(p, e, i, w); break;
+    case HY_KIND_ATTENTION:
+        if (p->o.materialised) hy_op_materialised(p, e, w);
+        else hy_op_attention(p, e, i, w);
+        break;
     case HY_KIND_ROUTE: hy_op_route(p, e, i, w); break;
     case HY_KIND_UP: hy_op_moe_up(p, e, i, w); break;
     case HY_KIND_DOWN: hy_op_moe_down(p, e, i, w); break;
@@ -56,6 +59,7 @@ static void walk(void *arg, hy_worker *w)
         if (!is_local(p, e)) hy_team_barrier(w);
         if (lap.t) hy_lap_entry(&lap, p, i, w, ns_done);
     }
+    if (p->b->kept && p->b->n_out && !hy_keeps_logits(p, &p->entry[p->n_entry - 1])) hy_op_keep_share(p, w);
     hy_lap_end(&lap, w);
 }
 

@@ -100,7 +100,7 @@ static bool may_become(const hy_load_opts *o, const hy_qtraits *q)
 {
     const hy_qtraits *to = hy_quant((hy_qtype)o->quantise);
     uint64_t have = (uint64_t)q->block_bytes * to->block, want = (uint64_t)to->block_bytes * q->block;
-    return q->is_float || (o->requantise && want < have);
+    return o->every || q->is_float || (o->requantise && want < have);
 }
 
 static hy_status prepare_matrix(hy_loader *l, hy_load_job *j, const hy_tensor_spec *spec,
@@ -246,6 +246,7 @@ static hy_status take_memory(hy_loader *l, hy_err *err)
     uint64_t n = HY_MAX(l->all_bytes, HY_ALIGN);
     m->mem->data = n <= SIZE_MAX ? hy_alloc_big((size_t)n) : NULL;
     if (!m->mem->data) return hy_fail_memory(err, "weights", n);
+    if (l->opts->small_pages) hy_big_small_pages(m->mem->data, (size_t)n);
     m->mem->bytes = n;
     return HY_OK;
 }
