@@ -84,6 +84,10 @@ typedef struct hy_options {
     uint32_t spec_max;         /* drafted tokens of a request in one step, at most 16; 0: 8 */
     bool spec_always;          /* draft wherever there is something to draft, paying or not: only to be measured */
     uint32_t spec_store;       /* "ngram" also looks in so many tokens of finished answers of the same tenant; 0: not */
+    /* only to be measured */
+    const char *attention;     /* "flash" (NULL), or "materialised": whole rows of scores in memory */
+    bool weights_all;          /* `weights` counts for quantised matrices too: they are widened or quantised again */
+    bool no_huge_pages;        /* weights and working memory in small pages */
 } hy_options;
 
 HY_API void hy_options_init(hy_options *o);

@@ -129,6 +129,69 @@ typedef struct hy_profile_params {
 } hy_profile_params;
 HY_API hy_status hy_session_profile(hy_session *s, const hy_profile_params *p, char **text, hy_err *err);
 
+/* ---- what each technique is worth here ------------------------------------------------------------ */
+
+/* Every technique on and off in one run, interleaved: against the best of the rest and against a plain baseline (no
+ * KV cache, primitive operators, F32, materialised scores, one sequence). The JSON is described in
+ * src/engine/ablate.h; the last one is kept for the machine and the model. When `progress` cancels, *json still
+ * holds what was measured ("complete" is false) and HY_E_CANCELLED is returned. */
+typedef struct hy_ablation_params {
+    const hy_options *options; /* model, draft, threads, isa; the rest is what is measured */
+    const char *text; size_t n_text; /* for perplexity and KL; NULL: a built-in text */
+    double minutes;            /* about so long; 0: 8. When it is short repeats are dropped, no technique */
+    hy_progress_fn *progress; void *progress_ctx; /* done and all in seconds */
+} hy_ablation_params;
+HY_API hy_status hy_tool_ablation(const hy_ablation_params *p, char **json, hy_err *err);
+/* The one kept, or *json = NULL. */
+HY_API hy_status hy_tool_ablation_kept(const char *model, char **json, hy_err *err);
+
+/* Processor, counts, quota, features: what speed depends on here. */
+HY_API hy_status hy_tool_machine(char **text, hy_err *err);
+/* Sizes and some bytes of a model's files: 16 hex digits that tell models apart. */
+HY_API hy_status hy_tool_model_id(const char *path, char id[17], hy_err *err);
+
+/* ---- tuning ----------------------------------------------------------------------------------------- */
+
+/* Finds settings for a model on this machine by measuring them in turns with the best so far, within a time. What does
+ * not win against the defaults at the end is not written: the settings are never worse than those. */
+typedef struct hy_tune_params {
+    const char *goal;          /* "ttft": time to the first token of a prompt; "throughput": tokens a second over several
+                                  streams; "memory": bytes, at most speed_loss slower */
+    double quality_loss;       /* most that perplexity may grow, as a share; 0: nothing that changes the text is tried */
+    double speed_loss;         /* memory: most that both speeds may lose, as a share; 0: 0.1 */
+    double ttft_ms;            /* throughput, memory: limit of the time to the first token; 0: none */
+    double minutes;            /* 0: 3 */
+    uint32_t n_prompt, n_gen, n_stream; /* tokens of a prompt and of an answer; streams; 0: 512, 32, 8; answers are
+                                  shortened where the time would be too short */
+    const char *text;          /* for perplexity; NULL: a built-in one */
+    size_t n_text;
+    const char *out;           /* file that the settings are written to as well; or NULL */
+    bool fresh;                /* search again, whatever is kept */
+    bool json;
+    hy_progress_fn *progress; void *progress_ctx;       /* seconds, of all; true keeps what was found by then */
+    void (*trying)(void *ctx, const char *what);        /* "step 512"; or NULL; ctx = progress_ctx */
+} hy_tune_params;
+HY_API hy_status hy_tool_tune(const hy_options *o, const hy_tune_params *p, char **report, hy_err *err);
+
+/* The settings that were found, as options of the program. */
+#define HY_TUNED_MAX 16
+typedef enum hy_tuned_state {
+    HY_TUNED_NONE,             /* never tuned here */
+    HY_TUNED_FITS, HY_TUNED_OTHER_MACHINE, HY_TUNED_OTHER_VERSION, HY_TUNED_OTHER_MODEL
+} hy_tuned_state;
+typedef struct hy_tuned {
+    hy_tuned_state state;
+    char *path;                /* NULL: none */
+    char goal[16];
+    double gain;               /* 1.2: a fifth better than the defaults */
+    uint32_t n;
+    struct { const char *name, *value; } item[HY_TUNED_MAX];
+    char *text;                /* what they point into */
+} hy_tuned;
+/* file NULL: the one kept for this model. HY_E_FORMAT names the line, the value and the limit of what is wrong. */
+HY_API hy_status hy_tool_tuned(const char *model, const char *file, hy_tuned *out, hy_err *err);
+HY_API void hy_tuned_free(hy_tuned *t);
+
 #ifdef __cplusplus
 }
 #endif

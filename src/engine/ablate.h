@@ -25,7 +25,7 @@
  *
  * technique: kv_cache attention fusion weights activations kv_type paged prefix_cache chunked_prefill batching
  *   speculation threads huge_pages. The first row of a technique and baseline is the technique off.
- * setting:   on, off; or a type, a number, "who task" of speculation ("ngram copy").
+ * setting:   on, off; or a type, a number; of speculation "who task" ("ngram copy") behind its own "off task".
  * baseline:  "best": everything else as Hayate runs it; "plain": everything else off (no KV cache, primitive operators,
  *   F32 weights, activations and keys, materialised scores, one sequence); "gpt2": the shape of GPT-2, everything on.
  * gain.what: ttft itl tokens_s memory sequences gap; ratio > 1 is better. */

@@ -59,6 +59,9 @@ hy_status hy_options_check(const hy_options *o, hy_err *err)
     hy_qtype q;
     if (o->weights && !hy_quant_from_name(o->weights, &q))
         return hy_fail(err, HY_E_ARG, "weight type '%s' is not known", o->weights);
+    if (o->attention && strcmp(o->attention, "flash") != 0 && strcmp(o->attention, "materialised") != 0)
+        return hy_fail(err, HY_E_ARG, "attention '%s' is not one of flash, materialised", o->attention);
+    if (o->weights_all && !o->weights) return hy_fail(err, HY_E_ARG, "weights_all without a type for the weights");
     return check_serving(o, err);
 }
 
@@ -95,8 +98,8 @@ static hy_status load_model(hy_core *c, const hy_options *o, bool session, hy_er
     hy_packed_list packed;
     hy_packed_paths(&packed, o, kern.panel);
     hy_load_opts lo = { .kern = &kern, .team = c->team, .progress = on_progress, .progress_ctx = &l,
-                        .cancel = &l.cancel, .quantise = o->weights ? (int)q : -1, .packed = packed.path,
-                        .n_packed = packed.n };
+                        .cancel = &l.cancel, .quantise = o->weights ? (int)q : -1, .every = o->weights_all,
+                        .small_pages = o->no_huge_pages, .packed = packed.path, .n_packed = packed.n };
     hy_status s = hy_model_load(&c->model, c->file, &lo, err);
     hy_packed_paths_free(&packed);
     if (s != HY_OK) return s;
@@ -187,7 +190,8 @@ static uint32_t default_ctx(const hy_hparams *hp)
 static uint64_t identity_of(const hy_core *c)
 {
     uint64_t h = hy_hash64(c->model->kern.isa, strlen(c->model->kern.isa), HY_KV_PAGE_TOK);
-    const uint64_t how[] = { (uint64_t)c->kv_type, c->act_f32, c->fuse, c->file->bytes, c->model->weight_bytes };
+    const uint64_t how[] = { (uint64_t)c->kv_type, c->act_f32 + 2ull * c->materialised, c->fuse, c->file->bytes,
+                             c->model->weight_bytes };
     h = hy_hash64(how, sizeof how, h);
     for (uint64_t i = 0; i < c->file->n_tensor; i++) {
         const hy_tensor *t = &c->file->tensor[i];
@@ -210,6 +214,7 @@ static hy_status compile(hy_core *c, const hy_options *o, uint32_t n_out, hy_err
     c->kv_mode = o->kv_mode;
     c->act_f32 = o->act_f32;
     c->fuse = !o->no_fuse;
+    c->materialised = o->attention && strcmp(o->attention, "materialised") == 0;
     c->timing = o->timing;
     c->prefix_cache = o->kv_mode == HY_KV_PAGED && !o->no_prefix_cache;
     c->itl_ms = o->itl_target_ms > 0 ? o->itl_target_ms : 100;
@@ -225,7 +230,8 @@ static hy_status compile(hy_core *c, const hy_options *o, uint32_t n_out, hy_err
     if (o->kv_mode == HY_KV_CONTIGUOUS && !o->kv_tokens) kv_tokens = (uint64_t)c->n_ctx * c->n_seq;
     HY_TRY(open_kv(c, o, kv_tokens, err));
     hy_plan_opts po = { .fuse = c->fuse, .act_f32 = o->act_f32, .kv_type = c->kv_type, .n_ctx = c->n_ctx,
-                        .n_tok_max = c->n_step, .n_out_max = n_out, .n_row_max = c->n_seq };
+                        .n_tok_max = c->n_step, .n_out_max = n_out, .n_row_max = c->n_seq,
+                        .materialised = c->materialised, .small_pages = o->no_huge_pages };
     HY_TRY(hy_plan_compile(&c->plan, c->model, &po, err));
     if (c->timing && !hy_plan_timing(c->plan, true)) return hy_fail_memory(err, "timing", 0);
     c->identity = identity_of(c);
@@ -255,16 +261,38 @@ hy_status hy_core_open(hy_core **out, const hy_options *o, uint32_t n_out, hy_er
     return HY_OK;
 }
 
+hy_status hy_core_share(hy_core **out, const hy_core *from, const hy_options *o, uint32_t n_out, hy_err *err)
+{
+    *out = NULL;
+    HY_TRY(hy_options_check(o, err));
+    hy_core *c = HY_NEW(hy_core);
+    if (!c) return hy_fail_memory(err, "engine", sizeof *c);
+    *c = (hy_core){ .borrowed = true, .file = from->file, .tok = from->tok, .team = from->team, .model = from->model,
+                    .tok_bytes = from->tok_bytes, .name = from->name };
+    hy_status s = compile(c, o, n_out, err);
+    if (s != HY_OK) {
+        hy_core_close(c);
+        return s;
+    }
+    hy_topology top;
+    hy_cpu_topology(&top);
+    hy_plan_threads(c->plan, hy_plan_threads_many(from->plan), hy_plan_threads_few(from->plan), top.quota_cpus > 0);
+    *out = c;
+    return HY_OK;
+}
+
 void hy_core_close(hy_core *c)
 {
     if (!c) return;
     hy_plan_free(c->plan);
     hy_kv_close(c->kv);
-    hy_tok_free(c->tok);
-    hy_model_free(c->model);
-    hy_file_close(c->file);
-    hy_team_close(c->team);
-    hy_free(c->name);
+    if (!c->borrowed) {
+        hy_tok_free(c->tok);
+        hy_model_free(c->model);
+        hy_file_close(c->file);
+        hy_team_close(c->team);
+        hy_free(c->name);
+    }
     hy_free(c);
 }
 

@@ -23,23 +23,29 @@ typedef struct hy_core {
     hy_kv_type kv_type;
     hy_kv_mode kv_mode;
     uint32_t n_ctx, n_seq, n_step, n_queue, n_out;
-    bool act_f32, fuse, timing;
+    bool act_f32, fuse, timing, materialised;
     bool prefix_cache;         /* sequences share pages */
     double itl_ms, ttft_ms;    /* targets */
     uint64_t kv_bytes, tok_bytes;
     uint64_t identity;         /* of whatever decides the bytes of a page: weights, types, kernels */
     char *name;                /* general.name */
+    bool borrowed;             /* file, tok, team, model and name are another core's */
 } hy_core;
 
 #define HY_OUT_ALL UINT32_MAX
 /* n_out: most rows with outputs in a step; HY_OUT_ALL: every token; 0: as many as a session wants (bounded by
  * memory). */
 hy_status hy_core_open(hy_core **out, const hy_options *o, uint32_t n_out, hy_err *err);
+/* A plan and a KV pool of its own over the model of `from`, which must outlive it and runs no step meanwhile. What
+ * concerns loading and threads in o does not count. */
+hy_status hy_core_share(hy_core **out, const hy_core *from, const hy_options *o, uint32_t n_out, hy_err *err);
 void hy_core_close(hy_core *c);                    /* accepts NULL */
 void hy_core_facts(const hy_core *c, hy_facts *out);
 
 /* The core of a session: its owner is the session. */
 hy_core *hy_session_core(hy_session *s);
+/* A session over the model of another one: hy_core_share. */
+hy_status hy_session_share(hy_session **out, hy_session *from, const hy_options *o, hy_err *err);
 
 /* Values checked before any file is opened: context, threads, names of types. */
 hy_status hy_options_check(const hy_options *o, hy_err *err);

@@ -13,12 +13,13 @@ struct hy_session {
     float *logits;             /* [n_out, n_vocab] */
 };
 
-hy_status hy_session_open(hy_session **out, const hy_options *o, hy_err *err)
+/* from NULL: a model of its own. */
+static hy_status open_session(hy_session **out, hy_session *from, const hy_options *o, hy_err *err)
 {
     *out = NULL;
     hy_session *s = HY_NEW(hy_session);
     if (!s) return hy_fail_memory(err, "session", sizeof *s);
-    hy_status st = hy_core_open(&s->core, o, 0, err);
+    hy_status st = from ? hy_core_share(&s->core, from->core, o, 0, err) : hy_core_open(&s->core, o, 0, err);
     if (st == HY_OK) {
         hy_core *c = s->core;
         s->table = HY_NEW_ARRAY(hy_page_table, c->n_seq);
@@ -38,6 +39,16 @@ hy_status hy_session_open(hy_session **out, const hy_options *o, hy_err *err)
     }
     *out = s;
     return HY_OK;
+}
+
+hy_status hy_session_open(hy_session **out, const hy_options *o, hy_err *err)
+{
+    return open_session(out, NULL, o, err);
+}
+
+hy_status hy_session_share(hy_session **out, hy_session *from, const hy_options *o, hy_err *err)
+{
+    return open_session(out, from, o, err);
 }
 
 void hy_session_close(hy_session *s)

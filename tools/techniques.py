@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/techniques.md from the committed ablations (bench/results/ablation-*.json, made by
+`hayate bench MODEL --ablation --out bench/results/ablation-NAME`).
+
+  tools/techniques.py           writes what stands between the markers
+  tools/techniques.py --check   exit status 1 when text and results disagree
+"""
+import glob
+import json
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DOC = os.path.join(ROOT, "docs", "techniques.md")
+RESULTS = os.path.join(ROOT, "bench", "results")
+BEGIN, END = "<!-- tools/techniques.py: begin -->\n", "<!-- tools/techniques.py: end -->\n"
+
+TITLES = {"kv_cache": "KV cache", "attention": "FlashAttention", "fusion": "Fusion", "weights": "Weight types",
+          "activations": "INT8 activations", "kv_type": "KV types", "paged": "Paged KV memory", "prefix_cache": "Prefix cache",
+          "chunked_prefill": "Chunked prefill", "batching": "Continuous batching", "speculation": "Speculation",
+          "threads": "Threads", "huge_pages": "Huge pages"}
+WHAT = {"ttft": "first token", "itl": "per token", "tokens_s": "throughput", "memory": "memory", "sequences": "sequences at once",
+        "gap": "worst gap"}
+
+
+def short(v):
+    if v is None:
+        return "–"
+    if abs(v) >= 99.5:
+        return "%.0f" % v
+    if abs(v) >= 9.95:
+        return "%.1f" % v
+    return "%.2f" % v if abs(v) >= 0.1 or v == 0 else "%.2g" % v
+
+
+def cell(text):
+    return str(text).replace("|", "\\|")
+
+
+def table(head, rows):
+    if not rows:
+        return ""
+    lines = [head, ["---"] * len(head)] + rows
+    return "".join("| %s |\n" % " | ".join(cell(c) for c in line) for line in lines) + "\n"
+
+
+def quality(row):
+    q = row["quality"]
+    if q["same_bits"] is not None:
+        return "none: same bits" if q["same_bits"] else "OTHER BITS"
+    if q["ppl_delta_pct"] is None:
+        return ""
+    return "%+.2f %%, KL %.1g" % (q["ppl_delta_pct"], q["kl"])
+
+
+def gain(row):
+    g = row["gain"]
+    return "%s × %s" % (short(g["ratio"]), WHAT.get(g["what"], g["what"])) if g else ""
+
+
+def about_setting(row):
+    x, on = row["extra"], row["baseline"]
+    said = row["setting"]
+    more = []
+    if on != "best":
+        more.append("everything else off" if on == "plain" else "GPT-2's shape")
+    if "n" in x:
+        more.append("%d tokens" % x["n"])
+    if "used_pct" in x and x["used_pct"] is not None:
+        more.append("%.0f %% of the memory in use holds tokens" % x["used_pct"])
+    if x.get("sequences") is not None:
+        more.append("%s at once" % short(x["sequences"]))
+    if x.get("worst_gap_ms") is not None:
+        more.append("worst gap %s ms" % short(x["worst_gap_ms"]))
+    if x.get("acceptance") is not None:
+        more.append("%.0f %% accepted" % (100 * x["acceptance"]))
+    return said + (" (%s)" % ", ".join(more) if more else "")
+
+
+def machine(d):
+    m = d["machine"]
+    return ("%s, %s, on %s: %d cores, %.0f GiB, kernels %s, %d threads for prompts and %d for decoding; %s; load %s before and "
+            "%s after. hayate %s, %.0f s in all, prompts of %d tokens unless a row says else.\n\n"
+            "- best: %s\n- plain: %s\n- quality is against %s\n%s\n" %
+            (d["model"]["file"], d["time"][:10], m["model"], m["cores_allowed"], m["memory_bytes"] / 2.0 ** 30, m["isa"],
+             m["threads"], m["threads_decode"], m["kernel"], short(m["load_before"]), short(m["load_after"]), d["hayate"],
+             d["seconds"], d["settings"]["prompt"], d["settings"]["best"], d["settings"]["plain"], d["settings"]["reference"],
+             "".join("- note: %s\n" % n for n in d["settings"]["notes"])))
+
+
+def techniques(d):
+    """Of each technique its rows, in the order of the run."""
+    of = {}
+    for row in d["rows"]:
+        of.setdefault(row["technique"], []).append(row)
+    return of
+
+
+def best_row(rows):
+    """The row that stands for the technique in the first table: with the most gain on the best of the rest."""
+    mine = [r for r in rows if r["baseline"] == "best" and r["gain"]]
+    return max(mine, key=lambda r: r["gain"]["ratio"]) if mine else None
+
+
+def selection(d):
+    out = []
+    for name, rows in techniques(d).items():
+        top = best_row(rows)
+        plain = [r for r in rows if r["baseline"] == "plain" and r["gain"]]
+        out.append(["**%s**" % TITLES.get(name, name), "%s: %s" % (about_setting(top), gain(top)) if top else "–",
+                    "; ".join("%s: %s" % (r["setting"], gain(r)) for r in plain), quality(top) if top else "",
+                    rows[0]["when"], rows[0]["when_not"]])
+    return table(["technique", "gain, all else on", "gain, all else off", "quality lost", "use it when", "not when"], out)
+
+
+def measured(d):
+    out = []
+    for name, rows in techniques(d).items():
+        for r in rows:
+            def spread(key, r=r):
+                s = r["spread"][key]
+                return short(r[key]) + (" (%s … %s)" % (short(s[0]), short(s[1])) if s and s[0] != s[1] else "")
+            out.append([TITLES.get(name, name), about_setting(r), spread("ttft_ms"), spread("itl_ms"), spread("tokens_s"),
+                        short(r["memory_mib"]), quality(r), gain(r)])
+    return table(["technique", "setting", "first token, ms", "each token, ms", "tokens/s", "MiB", "quality lost", "gain"], out)
+
+
+def claims(d):
+    return table(["said of", "said", "measured here", "holds", "what was measured"],
+                 [[c["claim"], c["said"], c["measured"], "yes" if c["holds"] else "**not here**", c["about"]] for c in d["claims"]])
+
+
+def curve(d, name, keys, head):
+    return table(head, [[p[k] if isinstance(p[k], str) else short(p[k]) if k not in ("n", "streams", "threads") else p[k]
+                         for k in keys] for p in d["curves"].get(name, [])])
+
+
+def one(path):
+    with open(path, encoding="utf-8") as f:
+        d = json.load(f)
+    parts = ["## %s\n\n%s" % (os.path.basename(path)[len("ablation-"):-len(".json")], machine(d)),
+             "### Which technique\n\n%s" % selection(d),
+             "### What is said of them, and what was measured\n\n%s" % claims(d),
+             "### Step by step from the plain baseline\n\n%s" % curve(
+                 d, "ladder", ["step", "ttft_ms", "itl_ms", "tokens_s"], ["with all before", "first token, ms", "each token, ms", "tokens/s"]),
+             "### KV cache: one more token behind so many\n\n%s" % curve(
+                 d, "kv_cache", ["n", "off_ms", "on_ms", "ratio", "answer_off_ms", "answer_on_ms", "answer_ratio"],
+                 ["tokens before", "computed again, ms", "cached, ms", "times", "whole answer without, ms", "with, ms", "times"]),
+             "### FlashAttention against scores in memory\n\n%s" % curve(
+                 d, "attention", ["n", "materialised_ms", "flash_ms", "ratio", "materialised_mib", "flash_mib"],
+                 ["prompt", "materialised, ms", "flash, ms", "times", "materialised, MiB", "flash, MiB"]),
+             "### Continuous batching\n\n%s" % curve(
+                 d, "streams", ["streams", "tokens_s", "itl_ms", "ttft_ms"],
+                 ["answers at once", "tokens/s of all", "each token, ms", "first token, ms"]),
+             "### Threads\n\n%s" % curve(d, "threads", ["threads", "prefill_tokens_s", "decode_tokens_s"],
+                                         ["threads", "prompt, tokens/s", "decoding, tokens/s"]),
+             "### Every number\n\n%s" % measured(d)]
+    return "".join(parts)
+
+
+def generated():
+    paths = sorted(glob.glob(os.path.join(RESULTS, "ablation-*.json")))
+    if not paths:
+        return "No ablation is kept yet: `hayate bench MODEL --ablation --out bench/results/ablation-NAME` makes one.\n"
+    return "".join(one(p) for p in paths).rstrip("\n") + "\n"
+
+
+def main():
+    with open(DOC, encoding="utf-8") as f:
+        text = f.read()
+    first, last = text.index(BEGIN) + len(BEGIN), text.index(END)
+    new = text[:first] + generated() + text[last:]
+    if new == text:
+        return 0
+    if sys.argv[1:] == ["--check"]:
+        print("docs/techniques.md does not say what bench/results/ablation-*.json hold: run tools/techniques.py")
+        return 1
+    with open(DOC, "w", encoding="utf-8") as f:
+        f.write(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
