@@ -15,7 +15,7 @@
 typedef struct drive_opts {
     const char *isa;           /* NULL: best */
     uint32_t n_thread, n_ctx, n_tok_max, n_page;
-    bool no_fuse, act_f32, no_cascade;
+    bool no_fuse, act_f32, no_cascade, materialised;
     hy_kv_type kv_type;
 } drive_opts;
 
@@ -47,7 +47,7 @@ static void drive_over(drive *d, hy_model *m, const drive_opts *o)
     uint32_t n_ctx = m->hp.rope[0].kind == HY_ROPE_DYNAMIC ? o->n_ctx
                      : HY_MIN(o->n_ctx, m->hp.n_ctx_train); /* learned positions end there */
     hy_plan_opts po = { .fuse = !o->no_fuse, .act_f32 = o->act_f32, .kv_type = o->kv_type,
-                        .no_cascade = o->no_cascade,
+                        .no_cascade = o->no_cascade, .materialised = o->materialised,
                         .n_ctx = n_ctx, .n_tok_max = o->n_tok_max, .n_out_max = o->n_tok_max,
                         .n_row_max = DRIVE_SEQ };
     DRIVE_OK(hy_plan_compile(&d->plan, m, &po, err));
