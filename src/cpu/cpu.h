@@ -22,6 +22,8 @@
 
 uint64_t hy_cpu_features(void);                  /* of the machine at hand; computed once */
 void hy_cpu_features_str(uint64_t f, char *out, size_t n); /* "avx2 fma f16c" */
+/* Asks the system for the tile registers, for all threads of the process, now and to come. False: it does not give them. */
+bool hy_cpu_allow_amx(void);
 
 /* ---- topology (hwloc), affinity, cgroup quota ------------------------------------------------ */
 

@@ -89,14 +89,6 @@ static bool mask_of(hy_engine *e, hy_request *r, uint32_t i_out)
     return false;
 }
 
-static double lead_of(const float *logits, uint32_t n, int32_t id)
-{
-    float best = -INFINITY;
-    for (uint32_t i = 0; i < (uint32_t)id; i++) best = logits[i] > best ? logits[i] : best;
-    for (uint32_t i = (uint32_t)id + 1; i < n; i++) best = logits[i] > best ? logits[i] : best;
-    return (double)logits[id] - best;
-}
-
 /* What a further token costs, in tokens: below this chance it is not worth drafting. */
 static double least_chance(const hy_drafts *d, uint32_t n_active)
 {
@@ -112,11 +104,11 @@ static bool draw(hy_engine *e, hy_request *r, uint32_t i, uint32_t level, double
     uint32_t at = s->known + level, n_vocab = e->core->model->hp.n_vocab;
     if (!mask_of(e, r, at - r->n_prompt)) return false;
     float *logits = logits_of(e, i), own;
-    int32_t id = hy_sample(e->sampler, &r->sampling, logits, n_vocab, r->ids, at, at, -1, &own, NULL);
+    int32_t id = hy_sample(e->sampler, &r->sampling, logits, NULL, n_vocab, r->ids, at, at, -1, &own, NULL);
     if (!(logits[id] > -INFINITY) || hy_draft_is_end(e, r, id)) return false;
     if (r->guide && !hy_gram_accept(r->guide, id)) return false;
     r->ids[at] = id;
-    s->band[level] = (uint8_t)hy_spec_band_of_lead(lead_of(logits, n_vocab, id));
+    s->band[level] = (uint8_t)hy_spec_band_of_lead(hy_sample_lead(e->sampler, id));
     s->reach *= hy_spec_worth_of(&s->model, &d->model, s->band[level]);
     r->q.n_draft = level + 1;
     return level + 1 < s->n && (s->trial || d->always || s->reach * hy_spec_worth_mean(&s->model, &d->model) > least);

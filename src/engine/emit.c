@@ -82,8 +82,8 @@ static int32_t allowed(const hy_engine *e, int32_t id)
     return id;
 }
 
-/* Takes the next token; returns how the request goes on. */
-static hy_finish take_token(hy_engine *e, hy_request *r, float *logits)
+/* Takes the next token; returns how the request goes on. kept: what is known of the logits. */
+static hy_finish take_token(hy_engine *e, hy_request *r, float *logits, const hy_logit_row *kept)
 {
     uint32_t i = r->q.n_known - r->n_prompt, n_vocab = e->core->model->hp.n_vocab;
     hy_sample_logprob *top = r->top ? r->top + (size_t)i * (uint32_t)r->top_logprobs : NULL;
@@ -91,7 +91,7 @@ static hy_finish take_token(hy_engine *e, hy_request *r, float *logits)
     bool early = i < r->n_min;
     r->sampling.mask = early ? e->not_end : NULL;
     if (r->guide && !guide_mask(e, r, early)) return HY_FINISH_STOP;
-    int32_t id = hy_sample(e->sampler, &r->sampling, logits, n_vocab, r->ids, r->q.n_known, r->q.n_known,
+    int32_t id = hy_sample(e->sampler, &r->sampling, logits, kept, n_vocab, r->ids, r->q.n_known, r->q.n_known,
                            r->top_logprobs, &own, top);
     if (r->guide) id = allowed(e, id);
     uint64_t now = hy_now_us();
@@ -113,22 +113,23 @@ static hy_finish take_token(hy_engine *e, hy_request *r, float *logits)
     return HY_FINISH_NONE;
 }
 
-static void token_of(hy_engine *e, hy_request *r, float *logits)
+static void token_of(hy_engine *e, hy_request *r, float *logits, const hy_logit_row *kept)
 {
-    hy_finish f = take_token(e, r, logits);
+    hy_finish f = take_token(e, r, logits, kept);
     if (f != HY_FINISH_NONE) hy_emit_finish(e, r, f);
 }
 
 /* ---- prompt logprobs -------------------------------------------------------------------------- */
 
 /* Logits of position pos tell the logprob of the prompt's token after it. */
-static void prompt_logprob(hy_engine *e, hy_request *r, uint32_t pos, const float *logits)
+static void prompt_logprob(hy_engine *e, hy_request *r, uint32_t pos, uint32_t i_out)
 {
     uint32_t n_top = (uint32_t)HY_MAX(r->prompt_logprobs, 0);
     hy_sample_logprob *top = n_top ? r->plp_top + (size_t)(pos + 1) * n_top : NULL;
     hy_token *t = &r->plp[pos + 1];
     *t = (hy_token){ .id = r->ids[pos + 1], .n_top = n_top, .top = (const hy_logprob *)top };
-    hy_sample_logprobs(logits, e->core->model->hp.n_vocab, t->id, n_top, &t->logprob, top);
+    uint32_t n_vocab = e->core->model->hp.n_vocab;
+    hy_sample_logprobs(e->sampler, e->logits + (size_t)i_out * n_vocab, &e->kept[i_out], n_vocab, t->id, n_top, &t->logprob, top);
     r->n_plp = pos + 2;
 }
 _Static_assert(sizeof(hy_logprob) == sizeof(hy_sample_logprob), "the two are one layout");
@@ -159,7 +160,7 @@ static hy_request *follower_of(const hy_engine *e, const hy_request *lead)
 
 /* The prompt of a group is computed: its other answers take over the pages and draw from the same logits, each
  * from a copy. */
-static void fork_group(hy_engine *e, hy_request *lead, const float *logits)
+static void fork_group(hy_engine *e, hy_request *lead, const float *logits, const hy_logit_row *kept)
 {
     hy_request *r;
     uint32_t n_vocab = e->core->model->hp.n_vocab;
@@ -171,7 +172,7 @@ static void fork_group(hy_engine *e, hy_request *lead, const float *logits)
         }
         copy_prompt_logprobs(e, r, lead);
         memcpy(e->fork_logits, logits, n_vocab * sizeof *logits);
-        token_of(e, r, e->fork_logits);
+        token_of(e, r, e->fork_logits, kept);
     }
 }
 
@@ -208,13 +209,13 @@ static void pool_rows(hy_engine *e, hy_request *r)
 
 /* Rows of logits: after the last known token, and after each drafted one. As long as the draw is the drafted token
  * the next row is that of plain decoding. */
-static void checked_tokens(hy_engine *e, hy_request *r, float *logits)
+static void checked_tokens(hy_engine *e, hy_request *r, float *logits, const hy_logit_row *kept)
 {
     uint32_t n = r->q.n_draft, n_vocab = e->core->model->hp.n_vocab, k = 0;
     hy_finish f;
     for (;; k++) {
         int32_t drafted = k < n ? r->ids[r->q.n_known] : -1;
-        f = take_token(e, r, logits + (size_t)k * n_vocab);
+        f = take_token(e, r, logits + (size_t)k * n_vocab, kept + k);
         if (f != HY_FINISH_NONE || k == n || r->ids[r->q.n_known - 1] != drafted) break;
     }
     hy_draft_settle(e, r, n, k);
@@ -228,7 +229,7 @@ static void logit_rows(hy_engine *e, hy_request *r)
 {
     uint32_t end = r->at + r->q.n_give, n_vocab = e->core->model->hp.n_vocab, k = 0;
     for (uint32_t pos = r->n_plp - 1; r->plp && pos < end && pos + 1 < r->n_prompt; pos++)
-        prompt_logprob(e, r, pos, e->logits + (size_t)(r->i_out + k++) * n_vocab);
+        prompt_logprob(e, r, pos, r->i_out + k++);
     if (r->plp && r->n_plp == r->n_prompt) {
         r->q.each_out = false;
         atomic_store(&r->has_prompt_logprobs, true);
@@ -238,9 +239,10 @@ static void logit_rows(hy_engine *e, hy_request *r)
         return;
     }
     float *logits = e->logits + (size_t)(r->i_out + k) * n_vocab;
-    if (r->q.group && !r->q.decoding) fork_group(e, r, logits);
-    if (r->draft.n) checked_tokens(e, r, logits);
-    else token_of(e, r, logits);
+    const hy_logit_row *kept = &e->kept[r->i_out + k];
+    if (r->q.group && !r->q.decoding) fork_group(e, r, logits, kept);
+    if (r->draft.n) checked_tokens(e, r, logits, kept);
+    else token_of(e, r, logits, kept);
 }
 
 void hy_emit_step(hy_engine *e, uint32_t n_row)

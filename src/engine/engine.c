@@ -18,17 +18,24 @@ static hy_status arrays(hy_engine *e, hy_err *err)
     e->out_tok = HY_NEW_ARRAY(uint32_t, c->n_step);
     e->logits = hy_alloc_array((size_t)n_logit, sizeof(float));
     e->fork_logits = hy_alloc_array(n_vocab, sizeof(float));
+    uint32_t n_block = hy_logit_blocks(n_vocab), n_out = hy_engine_out_rows(e);
+    e->kept = HY_NEW_ARRAY(hy_logit_row, n_out);
+    e->kept_blocks = hy_calloc((size_t)n_out * 2 * n_block, sizeof(float));
     e->mask = HY_NEW_ARRAY(uint32_t, HY_GRAM_WORDS(n_vocab));
     e->not_end = HY_NEW_ARRAY(uint32_t, HY_GRAM_WORDS(n_vocab));
     e->page_map = hy_calloc(hy_kv_group_of(c->kv, 0)->n_page, sizeof *e->page_map);
     if (!e->row || !e->row_req || !e->token || !e->pos || !e->out_tok || !e->logits || !e->fork_logits || !e->mask ||
-        !e->not_end || !e->page_map)
+        !e->kept || !e->kept_blocks || !e->not_end || !e->page_map)
         return hy_fail_memory(err, "engine", n_logit * sizeof(float));
+    for (uint32_t i = 0; i < n_out; i++) {
+        e->kept[i].max = e->kept_blocks + (size_t)i * 2 * n_block;
+        e->kept[i].sum = e->kept[i].max + n_block;
+    }
     for (uint32_t i = 0; i < n_vocab; i++)
         if (!hy_tok_is_end(c->tok, (int32_t)i)) e->not_end[i / 32] |= 1u << i % 32;
     HY_TRY(hy_queue_open(&e->queue, c->n_queue, err));
     HY_TRY(hy_queue_open(&e->commands, 64, err));
-    return hy_sampler_open(&e->sampler, n_vocab, c->n_ctx, err);
+    return hy_sampler_open(&e->sampler, n_vocab, c->n_ctx, hy_kern_logit_block, &c->model->kern, err);
 }
 
 static hy_status open_sched(hy_engine *e, const hy_options *o, hy_err *err)
@@ -90,6 +97,8 @@ void hy_close(hy_engine *e)
     hy_free(e->out_tok);
     hy_free(e->logits);
     hy_free(e->fork_logits);
+    hy_free(e->kept);
+    hy_free(e->kept_blocks);
     hy_free(e->mask);
     hy_free(e->not_end);
     hy_free((void *)e->page_map);

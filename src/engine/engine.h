@@ -185,6 +185,8 @@ struct hy_engine {
     uint32_t *out_tok;         /* [n_step] */
     float *logits;             /* [hy_engine_out_rows, n_vocab] */
     float *fork_logits;        /* [n_vocab] */
+    hy_logit_row *kept;        /* [hy_engine_out_rows]: what the plan kept of each row of logits */
+    float *kept_blocks;        /* their maxima and sums */
     uint32_t *mask;            /* bits of the vocabulary */
     uint32_t *not_end;         /* the same: all but end tokens */
     hy_sampler *sampler;

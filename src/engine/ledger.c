@@ -58,6 +58,14 @@ static uint64_t kv_resident(const hy_core *c)
     return sum;
 }
 
+static uint64_t sampler_resident(const hy_sampler *s)
+{
+    uint64_t sum = 0, n;
+    const void *p;
+    for (uint32_t i = 0; (p = hy_sampler_array(s, i, &n)); i++) sum += resident(p, n);
+    return sum;
+}
+
 static uint64_t drafts_resident(const hy_drafts *d)
 {
     uint64_t n = hy_spec_store_bytes(d->store);
@@ -77,7 +85,7 @@ uint64_t hy_ledger(const hy_engine *e, hy_stats *out)
     put(out, "plan", of(hy_plan_region(c->plan)));
     put(out, "logits", resident(e->logits, logits));
     put(out, "requests", HY_GET(e->c_request_bytes));
-    put(out, "sampler", n_vocab * (2 * sizeof(float) + 3 * sizeof(uint32_t)));
+    put(out, "sampler", sampler_resident(e->sampler));
     put(out, "tokenizer", c->tok_bytes);
     put(out, "guides", HY_GET(e->c_guide_bytes));
     if (e->drafts) put(out, "drafts", drafts_resident(e->drafts));

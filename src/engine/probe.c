@@ -9,8 +9,8 @@ typedef struct report {
     hy_probe probe;
     char features[256];
     const char *isa;
-    const char *can[8];
-    uint32_t n_can;
+    const char *can[8], *off[8];
+    uint32_t n_can, n_off;
     bool cached;
 } report;
 
@@ -43,7 +43,10 @@ static void put_machine(const report *r, hy_buf *b)
     put_bytes(b, t->mem_bytes);
     hy_buf_printf(b, "\n  features    %s\n  kernels     %s (of:", r->features[0] ? r->features : "none", r->isa);
     for (uint32_t i = 0; i < r->n_can; i++) hy_buf_printf(b, " %s", r->can[i]);
-    hy_buf_printf(b, ")\n  threads     %u unless told otherwise: cores allowed, no more than the quota\n",
+    hy_buf_str(b, ")\n");
+    for (uint32_t i = 0; i < r->n_off; i++)
+        hy_buf_printf(b, "              %s: %s: off; HAYATE_ISA=%s tries it\n", r->off[i], hy_kern_isa_off(r->off[i]), r->off[i]);
+    hy_buf_printf(b, "  threads     %u unless told otherwise: cores allowed, no more than the quota\n",
                   t->n_thread_default);
 }
 
@@ -104,14 +107,15 @@ static void put_text(const report *r, hy_buf *b)
 static json_t *machine_json(const report *r)
 {
     const hy_topology *t = &r->top;
-    json_t *can = json_array();
+    json_t *can = json_array(), *off = json_array();
     for (uint32_t i = 0; i < r->n_can; i++) json_array_append_new(can, json_string(r->can[i]));
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:i, s:s}", "model", t->model,
+    for (uint32_t i = 0; i < r->n_off; i++) json_array_append_new(off, json_string(r->off[i]));
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:i, s:s}", "model", t->model,
                      "processors_online", (int)t->n_cpu_online, "processors_allowed", (int)t->n_cpu_allowed,
                      "cores_allowed", (int)t->n_core_allowed, "numa_nodes", (int)t->n_numa, "quota",
                      t->quota_cpus > 0 ? json_real(t->quota_cpus) : json_null(), "l1d_bytes", (json_int_t)t->l1d_bytes,
                      "l2_bytes", (json_int_t)t->l2_bytes, "l3_bytes", (json_int_t)t->l3_bytes, "memory_bytes",
-                     (json_int_t)t->mem_bytes, "features", r->features, "isa", r->isa, "isas", can, "threads",
+                     (json_int_t)t->mem_bytes, "features", r->features, "isa", r->isa, "isas", can, "isas_off", off, "threads",
                      (int)t->n_thread_default, "version", HY_VERSION);
 }
 
@@ -137,6 +141,7 @@ hy_status hy_tool_cpu(bool fresh, bool json, hy_progress_fn *progress, void *ctx
     hy_cpu_topology(&r.top);
     hy_cpu_features_str(hy_cpu_features(), r.features, sizeof r.features);
     r.n_can = hy_kern_isas(hy_cpu_features(), r.can);
+    r.n_off = hy_kern_isas_off(hy_cpu_features(), r.off);
     if (fresh) hy_cache_drop_kind("threads"); /* chosen from older measurements */
     HY_TRY(hy_machine_probe(&r.probe, fresh, progress, ctx, &r.cached, err));
     hy_buf b = { 0 };

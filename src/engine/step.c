@@ -80,7 +80,11 @@ static void add_row(hy_engine *e, hy_batch *b, hy_request *r)
     for (uint32_t k = 0; k < n; k++) {
         e->token[b->n_tok] = r->ids[r->at + k];
         e->pos[b->n_tok] = (int32_t)(r->at + k);
-        if (wants_out(r, r->at + k)) e->out_tok[b->n_out++] = b->n_tok;
+        if (wants_out(r, r->at + k)) {
+            bool logprobs = r->top_logprobs >= 0 || r->at + k + 1 < r->n_prompt;
+            if (r->pool == HY_POOL_NONE) e->kept[b->n_out].temperature = hy_sample_sums(&r->sampling, logprobs);
+            e->out_tok[b->n_out++] = b->n_tok;
+        }
         b->n_tok++;
     }
     r->n_out_rows = b->n_out - r->i_out;
@@ -102,6 +106,7 @@ static void build(hy_engine *e, hy_batch *b)
     b->pos = e->pos;
     b->row = e->row;
     b->out_tok = e->out_tok;
+    b->kept = e->kept;
 }
 
 /* ---- a step ----------------------------------------------------------------------------------- */

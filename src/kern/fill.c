@@ -12,7 +12,10 @@ void hy_kern_fill_scalar(hy_kernels *k, uint32_t panel)
     hy_vec_fill_scalar(k, 0);
 }
 
-static bool runs(const hy_kern_isa *isa, uint64_t cpu) { return (cpu & isa->need) == isa->need; }
+static bool runs(const hy_kern_isa *isa, uint64_t cpu)
+{
+    return (cpu & isa->need) == isa->need || (isa->or_need && (cpu & isa->or_need) == isa->or_need);
+}
 
 static void fill(hy_kernels *k, const hy_kern_isa *isa, uint64_t cpu)
 {
@@ -20,12 +23,23 @@ static void fill(hy_kernels *k, const hy_kern_isa *isa, uint64_t cpu)
     if (isa->fill) isa->fill(k, cpu);
 }
 
-uint32_t hy_kern_isas(uint64_t cpu, const char *out[8])
+static uint32_t names_of(uint64_t cpu, bool off, const char *out[8])
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < hy_kern_isa_count && n < 8; i++)
-        if (runs(&hy_kern_isa_list[i], cpu)) out[n++] = hy_kern_isa_list[i].name;
+        if (runs(&hy_kern_isa_list[i], cpu) && (hy_kern_isa_list[i].off != NULL) == off) out[n++] = hy_kern_isa_list[i].name;
     return n;
+}
+
+uint32_t hy_kern_isas(uint64_t cpu, const char *out[8]) { return names_of(cpu, false, out); }
+
+uint32_t hy_kern_isas_off(uint64_t cpu, const char *out[8]) { return names_of(cpu, true, out); }
+
+const char *hy_kern_isa_off(const char *name)
+{
+    for (uint32_t i = 0; i < hy_kern_isa_count; i++)
+        if (!strcmp(hy_kern_isa_list[i].name, name)) return hy_kern_isa_list[i].off;
+    return NULL;
 }
 
 /* The last entry that runs here; one that no hardware has proven yet must first pass the self-test.
@@ -34,7 +48,7 @@ static void fill_best(hy_kernels *k, uint64_t cpu)
 {
     for (uint32_t i = hy_kern_isa_count; i-- > 0;) {
         const hy_kern_isa *isa = &hy_kern_isa_list[i];
-        if (!runs(isa, cpu)) continue;
+        if (!runs(isa, cpu) || isa->off) continue;
         fill(k, isa, cpu);
         char msg[200];
         if (isa->proven || hy_kern_selftest(k, msg, sizeof(msg))) return;
@@ -52,15 +66,19 @@ hy_status hy_kern_fill(hy_kernels *k, uint64_t cpu, const char *name, hy_err *er
     for (uint32_t i = 0; i < hy_kern_isa_count; i++) {
         const hy_kern_isa *isa = &hy_kern_isa_list[i];
         if (strcmp(isa->name, name) || !runs(isa, cpu)) continue;
+        if (isa->allow && !isa->allow())
+            return hy_fail(err, HY_E_UNSUPPORTED, "ISA \"%s\": the system does not allow its registers", isa->name);
         fill(k, isa, cpu);
         return HY_OK;
     }
-    char names[128] = "";
-    size_t len = 0;
-    const char *can[8];
-    uint32_t n = hy_kern_isas(cpu, can);
-    for (uint32_t i = 0; i < n && len < sizeof(names); i++)
-        len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "", can[i]);
-    return hy_fail(err, HY_E_UNSUPPORTED, "ISA \"%.40s\": this machine can run: auto, %s", name,
+    char names[128] = "auto";
+    size_t len = strlen(names);
+    for (int off = 0; off < 2; off++) {
+        const char *can[8];
+        uint32_t n = names_of(cpu, off, can);
+        for (uint32_t i = 0; i < n && len < sizeof(names); i++)
+            len += (size_t)snprintf(names + len, sizeof(names) - len, ", %s", can[i]);
+    }
+    return hy_fail(err, HY_E_UNSUPPORTED, "ISA \"%.40s\": this machine can run: %s", name,
                    names);
 }

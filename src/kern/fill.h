@@ -7,8 +7,13 @@
 #include "kern/kern.h"
 
 void hy_mm_fill_scalar(hy_kernels *k, uint64_t cpu);
+void hy_mm_fill_scalar_bf16(hy_kernels *k); /* the definition of avx512bf16 */
 void hy_mm_fill_avx2(hy_kernels *k, uint64_t cpu);
 void hy_mm_fill_avx512(hy_kernels *k, uint64_t cpu);
+void hy_mm_fill_avxvnni(hy_kernels *k, uint64_t cpu);
+void hy_mm_fill_evexvnni(hy_kernels *k, uint64_t cpu);
+void hy_mm_fill_amx(hy_kernels *k, uint64_t cpu);
+void hy_mm_fill_avx512bf16(hy_kernels *k, uint64_t cpu);
 void hy_mm_fill_neon(hy_kernels *k, uint64_t cpu);
 void hy_mm_fill_dotprod(hy_kernels *k, uint64_t cpu);
 void hy_mm_fill_i8mm(hy_kernels *k, uint64_t cpu);
@@ -27,6 +32,9 @@ typedef struct hy_kern_isa {
     bool proven;    /* has run the kernel tests on hardware (docs/isa.md) */
     uint64_t need;  /* HY_CPU_* bits, all of them */
     void (*fill)(hy_kernels *k, uint64_t cpu);
+    uint64_t or_need; /* not 0: these do as well */
+    const char *off;  /* not NULL: only taken when it is named, and why */
+    bool (*allow)(void); /* not NULL: the system must agree */
 } hy_kern_isa;
 extern const hy_kern_isa hy_kern_isa_list[];
 extern const uint32_t hy_kern_isa_count;

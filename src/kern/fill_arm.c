@@ -30,10 +30,10 @@ void hy_kern_fill_i8mm(hy_kernels *k, uint64_t cpu)
 
 /* Run under an emulator only so far: the self-test decides at start. */
 const hy_kern_isa hy_kern_isa_list[] = {
-    {"scalar", 8, true, 0, NULL},
-    {"neon", 8, false, HY_CPU_NEON, hy_kern_fill_neon},
-    {"dotprod", 8, false, HY_CPU_NEON | HY_CPU_DOTPROD, hy_kern_fill_dotprod},
-    {"i8mm", 8, false, HY_CPU_NEON | HY_CPU_DOTPROD | HY_CPU_I8MM, hy_kern_fill_i8mm},
+    { .name = "scalar", .panel = 8, .proven = true },
+    { .name = "neon", .panel = 8, .need = HY_CPU_NEON, .fill = hy_kern_fill_neon },
+    { .name = "dotprod", .panel = 8, .need = HY_CPU_NEON | HY_CPU_DOTPROD, .fill = hy_kern_fill_dotprod },
+    { .name = "i8mm", .panel = 8, .need = HY_CPU_NEON | HY_CPU_DOTPROD | HY_CPU_I8MM, .fill = hy_kern_fill_i8mm },
 };
 const uint32_t hy_kern_isa_count = HY_COUNT(hy_kern_isa_list);
 #else

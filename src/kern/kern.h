@@ -188,10 +188,16 @@ typedef struct hy_kernels {
 hy_status hy_kern_fill(hy_kernels *k, uint64_t cpu, const char *isa, hy_err *err);
 /* Names this machine can run, best last; returns the count. */
 uint32_t hy_kern_isas(uint64_t cpu, const char *out[8]);
+/* Names it can run that are only taken when they are named, and why; NULL: no such name, or not one of these. */
+uint32_t hy_kern_isas_off(uint64_t cpu, const char *out[8]);
+const char *hy_kern_isa_off(const char *name);
 
 /* Runs every entry of the table against the scalar one on a few vectors and compares bits. False, with
  * the first entry that differs in msg, for a table that must not be used. Thread: any; tens of ms. */
 bool hy_kern_selftest(const hy_kernels *k, char *msg, size_t n);
+
+/* A hy_logit_block_fn, the same bits on every ISA; ctx: the hy_kernels. */
+void hy_kern_logit_block(const void *kernels, const float *x, uint32_t n, float temperature, float *max, float *sum);
 
 /* Filled by one file each; every one checks its own feature bits. */
 void hy_kern_fill_scalar(hy_kernels *k, uint32_t panel);

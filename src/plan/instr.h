@@ -192,6 +192,12 @@ void hy_rope_step(const hy_rope_table *t, const hy_batch *b, uint32_t tok_first,
 void hy_op_row(const hy_plan *p, const hy_instr *in, uint32_t i_row, const hy_worker *w);
 void hy_op_head(const hy_plan *p, const hy_instr *in, uint32_t tok, uint32_t i_kv);
 void hy_op_cols(const hy_plan *p, const hy_entry *e, const hy_worker *w);
+/* op_logits.c: does this entry keep what is known of the rows of logits? */
+bool hy_keeps_logits(const hy_plan *p, const hy_entry *e);
+/* Rows [t0, t1), columns [c0, c1): whole blocks, but for the last of a row. */
+void hy_op_keep(const hy_plan *p, uint32_t t0, uint32_t t1, uint32_t c0, uint32_t c1);
+/* Worker w's share of all of it, where no entry keeps it. */
+void hy_op_keep_share(const hy_plan *p, const hy_worker *w);
 /* elementwise prims on columns [c0, c1) of row `row` of slot out */
 void hy_op_elem(const hy_plan *p, const hy_instr *in, uint32_t row, uint32_t c0, uint32_t c1);
 /* This step, the attention entry does the HEADS entry before it. */

@@ -6,6 +6,8 @@
 #include "plan/instr.h"
 
 #define UNIT 32                /* columns */
+#define LOGIT_UNITS (HY_LOGIT_BLOCK / UNIT)
+#define KEEP_UNITS 64u         /* of logits, between two looks at them: 8 KB a row */
 #define BLOCK_TOK 128          /* tokens of a kernel call ... */
 #define BLOCK_BYTES (192 * HY_KIB) /* ... and weights: both stay in L2 while blocks of the other pass */
 
@@ -49,6 +51,8 @@ static void block(const hy_plan *p, const hy_entry *e, uint32_t i_mm, uint64_t u
     const hy_instr *add = n_elem == 1 && elem->op == HY_OP_ADD ? elem : NULL;
     uint64_t step = u1 - u0;
     if (t1 - t0 > BLOCK_TOK) step = HY_MAX(BLOCK_BYTES / (per * pan->panel_bytes), 1);
+    bool keep = hy_keeps_logits(p, e);
+    if (keep) step = HY_ROUND_UP(HY_MIN(step, KEEP_UNITS), LOGIT_UNITS);
     for (uint64_t u = u0; u < u1; u += step) {
         uint64_t last = HY_MIN(u1, u + step);
         uint32_t c0 = (uint32_t)(u * UNIT), c1 = (uint32_t)HY_MIN(last * UNIT, in->n);
@@ -57,6 +61,7 @@ static void block(const hy_plan *p, const hy_entry *e, uint32_t i_mm, uint64_t u
             for (uint32_t i = 0; i < n_mm; i++) call(p, in + i, add, u * per, last * per, a, b, w);
             for (uint32_t t = a; t < b && !add; t++)
                 for (uint32_t i = 0; i < n_elem; i++) hy_op_elem(p, elem + i, t, c0, c1);
+            if (keep) hy_op_keep(p, a, b, c0, c1);
         }
     }
 }
@@ -77,8 +82,9 @@ void hy_op_cols(const hy_plan *p, const hy_entry *e, const hy_worker *w)
     uint32_t n_block = 1; /* of tokens */
     if (n_unit < 4ull * w->n && n_tok >= 32)
         n_block = (uint32_t)HY_MIN(n_tok / 16, (4ull * w->n + n_unit - 1) / n_unit);
-    uint64_t first, last;
-    hy_share(n_unit * n_block, 1, w, &first, &last);
+    uint64_t first, last, grain = 1;
+    if (hy_keeps_logits(p, e)) n_block = 1, grain = LOGIT_UNITS;
+    hy_share(n_unit * n_block, grain, w, &first, &last);
     while (first < last) {
         uint32_t tb = (uint32_t)(first / n_unit);
         uint64_t u = first % n_unit, n = HY_MIN(n_unit - u, last - first);

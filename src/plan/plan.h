@@ -112,6 +112,7 @@ typedef struct hy_batch {
     uint32_t n_out;
     const uint32_t *out_tok;   /* [n_out] indices of tokens that want logits, ascending */
     uint32_t n_hidden;         /* the last so many of these want no logits, only hy_plan_hidden */
+    hy_logit_row *kept;        /* [n_out - n_hidden], filled: what is known of each row of logits; or NULL */
 } hy_batch;
 
 /* One step. logits: [n_out - n_hidden, n_vocab] (may be NULL when that is 0). No allocation. Pages must be reserved.

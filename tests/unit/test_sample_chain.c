@@ -71,7 +71,7 @@ static void chains(void **state)
         size_t n;
         float *logits = read_floats(dir, json_string_value(json_object_get(v, "file")), &n);
         hy_sampler *w;
-        assert_int_equal(hy_sampler_open(&w, (uint32_t)n, 64, NULL), HY_OK);
+        assert_int_equal(hy_sampler_open(&w, (uint32_t)n, 64, NULL, NULL, NULL), HY_OK);
         int32_t hist[256];
         json_t *h = json_object_get(c, "history");
         uint32_t n_hist = (uint32_t)json_array_size(h);
@@ -107,14 +107,14 @@ static void draws(void **state)
     enum { N = 40000 };
     unsigned seen[8] = { 0 };
     hy_sampler *w;
-    assert_int_equal(hy_sampler_open(&w, 8, 8, NULL), HY_OK);
+    assert_int_equal(hy_sampler_open(&w, 8, 8, NULL, NULL, NULL), HY_OK);
     hy_sampling s;
     hy_sampling_init(&s);
     s.seed = 7;
     for (unsigned i = 0; i < N; i++) {
         float l[8];
         memcpy(l, base, sizeof l);
-        int32_t id = hy_sample(w, &s, l, 8, NULL, 0, i, -1, NULL, NULL);
+        int32_t id = hy_sample(w, &s, l, NULL, 8, NULL, 0, i, -1, NULL, NULL);
         /* the shortcut must give what the definition gives */
         int32_t best = 0;
         for (int32_t k = 1; k < 8; k++)
@@ -136,11 +136,11 @@ static void logprobs(void **state)
     float l[5] = { 1, 3, 2, -1, 0 }, own;
     hy_sample_logprob top[3];
     hy_sampler *w;
-    assert_int_equal(hy_sampler_open(&w, 5, 8, NULL), HY_OK);
+    assert_int_equal(hy_sampler_open(&w, 5, 8, NULL, NULL, NULL), HY_OK);
     hy_sampling s;
     hy_sampling_init(&s);
     s.temperature = 0;
-    assert_int_equal(hy_sample(w, &s, l, 5, NULL, 0, 0, 3, &own, top), 1);
+    assert_int_equal(hy_sample(w, &s, l, NULL, 5, NULL, 0, 0, 3, &own, top), 1);
     double lse = log(exp(1) + exp(3) + exp(2) + exp(-1) + exp(0));
     assert_float_equal(own, 3 - lse, 1e-6);
     assert_int_equal(top[0].id, 1);
