@@ -334,7 +334,7 @@ static void open_history(chat *c)
 int cmd_chat(cli_args *a)
 {
     hy_bias bias[CLI_LIST_MAX];
-    if (!cli_finish_options("chat", a, bias)) return 2;
+    if (!cli_use_tuned("chat", a) || !cli_finish_options("chat", a, bias)) return 2;
     chat c = { .a = a, .messages = json_array(), .tty = isatty(0) };
     size_t n;
     hy_err err;

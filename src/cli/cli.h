@@ -12,6 +12,7 @@
 
 #define CLI_POS_MAX 3
 #define CLI_LIST_MAX 64
+#define CLI_OPTIONS_MAX 192
 
 /* Values of every option of every command; a command reads those of its groups. */
 typedef struct cli_args {
@@ -35,7 +36,14 @@ typedef struct cli_args {
     const char *depths, *batches;
     uint64_t chunk, n_prompt, n_gen, repeats, window, stride, windows, score_first;
     bool all, json, quiet, ids, pieces, no_special, no_parse_special;
-    bool fresh;                /* cpu */
+    bool fresh;                /* cpu, tune */
+    /* tune; who reads what it found */
+    const char *goal, *quality_loss, *speed_loss, *ttft_limit, *tuned;
+    double minutes;
+    bool no_tuned;
+    hy_tuned found;            /* what values point into */
+    /* bench: results that are kept */
+    const char *save, *compare, *results, *noise_floor;
     const char *trace;         /* profile */
     const char *key; bool once;/* top; bench serve */
     /* bench serve */
@@ -50,6 +58,7 @@ typedef struct cli_args {
     const char *config;        /* the file that was read, or NULL */
     char *config_text;         /* what values point into; of the first parse it lives as long as the program */
     int argc; char **argv;     /* as cli_parse had them */
+    bool given[CLI_OPTIONS_MAX]; /* by flag, environment or config; as cli_options */
 } cli_args;
 
 typedef struct cli_command {
@@ -64,9 +73,10 @@ typedef struct cli_command {
 enum { CLI_G_MODEL = 1, CLI_G_SAMPLE = 2, CLI_G_RUN = 4, CLI_G_JSON = 8, CLI_G_LOGITS = 16, CLI_G_BENCH = 32,
        CLI_G_EVAL = 64, CLI_G_TOKENIZE = 128, CLI_G_PULL = 256, CLI_G_QUANT = 512, CLI_G_CHAT = 1024,
        CLI_G_CTX = 2048, CLI_G_IMATRIX = 4096, CLI_G_CPU = 8192, CLI_G_PROFILE = 16384,
-       CLI_G_TOP = 32768, CLI_G_SERVE = 65536, CLI_G_LOAD = 1 << 20 };
+       CLI_G_TOP = 32768, CLI_G_SERVE = 65536, CLI_G_LOAD = 1 << 20, CLI_G_TUNE = 1 << 21, CLI_G_TUNED = 1 << 22 };
 
-typedef enum cli_kind { CLI_FLAG, CLI_STR, CLI_NUM, CLI_REAL, CLI_LIST } cli_kind;
+/* MAYBE: a string that may be left out (""): --save, --save=NAME */
+typedef enum cli_kind { CLI_FLAG, CLI_STR, CLI_NUM, CLI_REAL, CLI_LIST, CLI_MAYBE } cli_kind;
 typedef struct cli_option {
     const char *name;          /* "threads": --threads, HAYATE_THREADS, threads = in the config file */
     char letter;               /* -t, or 0 */
@@ -85,6 +95,15 @@ const cli_command *cli_find(const char *name);
 /* Flags over environment over config file over defaults. Prints its message and returns false when
  * something is wrong; *help: help was asked for and printed. */
 bool cli_parse(const cli_command *c, int argc, char **argv, cli_args *a, bool *help);
+/* An option of a command by its name, as a flag would set it; false and a message when the value is wrong. */
+bool cli_set(const cli_command *c, const char *name, const char *value, const char *from, cli_args *a);
+bool cli_given(const cli_args *a, const char *name, uint32_t groups); /* did the user set it? */
+/* Settings that `hayate tune` found for a->pos[0], where the user gave none: applied and said on stderr. False when
+ * the file is wrong (message printed). Called by what runs a model for its user. */
+bool cli_use_tuned(const char *command, cli_args *a);
+/* "1%", "0.01": a share of 0..max. "200ms", "0.2s", "200": milliseconds. False and a message. */
+bool cli_share(const char *command, const char *name, const char *text, double max, double *out);
+bool cli_milliseconds(const char *command, const char *name, const char *text, double *out);
 void cli_print_help(const cli_command *c);
 void cli_print_usage(void);
 
@@ -136,6 +155,7 @@ int cmd_eval(cli_args *a);
 int cmd_bench(cli_args *a);
 int cmd_explain(cli_args *a);
 int cmd_cpu(cli_args *a);
+int cmd_tune(cli_args *a);
 int cmd_profile(cli_args *a);
 int cmd_info(cli_args *a);
 int cmd_tokenize(cli_args *a);

@@ -22,7 +22,7 @@ void cli_print_help(const cli_command *c)
         any = true;
         char left[64], letter[5] = "    ";
         if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
-        snprintf(left, sizeof left, "%s--%s %s", letter, o->name, o->arg ? o->arg : "");
+        snprintf(left, sizeof left, o->kind == CLI_MAYBE ? "%s--%s[=%s]" : "%s--%s %s", letter, o->name, o->arg ? o->arg : "");
         printf("  %-32s %s\n", left, o->help);
     }
 }

@@ -8,17 +8,17 @@
 enum { G_MODEL = CLI_G_MODEL | CLI_G_JSON };
 
 const cli_command cli_commands[] = {
-    { "run", "complete a prompt", "MODEL [PROMPT]", 1, 2, G_MODEL | CLI_G_SAMPLE | CLI_G_RUN, cmd_run,
+    { "run", "complete a prompt", "MODEL [PROMPT]", 1, 2, G_MODEL | CLI_G_SAMPLE | CLI_G_RUN | CLI_G_TUNED, cmd_run,
       "Writes the continuation of a prompt as it comes. The prompt is the argument, a file (-f), or standard\n"
       "input. With --chat it goes through the model's chat template as a user's message.\n\n"
       "  hayate run smollm2.gguf --chat \"Why is the sky blue?\"\n"
       "  echo 'Once upon a time' | hayate run gemma.gguf -n 64 --temp 0\n"
       "  hayate run model.gguf --tokens ids.json -n 32 --temp 0 --ignore-eos --json\n" },
-    { "chat", "talk to a model", "MODEL", 1, 1, CLI_G_MODEL | CLI_G_SAMPLE | CLI_G_CHAT, cmd_chat,
+    { "chat", "talk to a model", "MODEL", 1, 1, CLI_G_MODEL | CLI_G_SAMPLE | CLI_G_CHAT | CLI_G_TUNED, cmd_chat,
       "A conversation in the terminal. Ctrl-C stops an answer, Ctrl-D ends. A line that ends in \\ goes on in\n"
       "the next; /help lists the commands.\n\n"
       "  hayate chat smollm2.gguf --system \"You answer briefly.\" --temp 0.7\n" },
-    { "serve", "serve a model over HTTP", "MODEL | keygen NAME", 1, 2, CLI_G_MODEL | CLI_G_SERVE, cmd_serve,
+    { "serve", "serve a model over HTTP", "MODEL | keygen NAME", 1, 2, CLI_G_MODEL | CLI_G_SERVE | CLI_G_TUNED, cmd_serve,
       "Speaks the APIs of OpenAI and Anthropic, streams, batches requests together. Ends on SIGTERM or Ctrl-C once\n"
       "the running requests are done; a second Ctrl-C ends at once. SIGHUP reads the config and the keys again.\n"
       "keygen makes an API key and prints it with the line for the file of keys (or appends that to --api-keys).\n\n"
@@ -26,13 +26,15 @@ const cli_command cli_commands[] = {
       "  hayate serve model.gguf --host :: --port 443 --tls-cert cert.pem --tls-key key.pem --api-keys keys\n"
       "  hayate serve keygen alice --api-keys keys\n" },
     { "bench", "measure speed: of a model, or of a server under load", "MODEL | serve URL", 1, 2,
-      G_MODEL | CLI_G_BENCH | CLI_G_LOAD, cmd_bench,
+      G_MODEL | CLI_G_BENCH | CLI_G_LOAD | CLI_G_TUNED, cmd_bench,
       "Tests ppN (prefill of N tokens) and tgN (decode of N tokens) at each depth and batch, repeated and\n"
-      "interleaved; medians with the spread.\n"
+      "interleaved; medians with the spread. --save keeps the results with machine and commit, --compare measures and\n"
+      "compares with kept ones: status 1 where a shape is slower beyond noise, twice.\n"
       "serve URL: load on any OpenAI-compatible server, in a closed loop (--streams), as a Poisson process (--rate)\n"
       "or from a file (--trace): percentiles of time to first token and between pieces, throughput, and goodput,\n"
       "the share of requests within --ttft-within and --itl-within.\n\n"
       "  hayate bench model.gguf\n"
+      "  hayate bench model.gguf --save=before; hayate bench model.gguf --compare=before\n"
       "  hayate bench serve http://127.0.0.1:8080 --streams 16 --requests 128 --prompt-tokens 256 --output-tokens 64\n"
       "  hayate bench serve http://127.0.0.1:8080 --rate 2.5 --mixture --shared-prefix 512 --json\n"
       "  hayate bench model.gguf -p 512 -n 64 -d 0,4096 -b 1,8 -t 2 -r 5 --json\n" },
@@ -59,6 +61,13 @@ const cli_command cli_commands[] = {
       "instruction set does and what a barrier of the threads costs; keeps that in ~/.cache/hayate and prints it\n"
       "with the processors, the quota and the kernels chosen.\n\n"
       "  hayate cpu\n  hayate cpu --fresh --json\n" },
+    { "tune", "settings for a model on this machine, found by measuring", "MODEL", 1, 1, G_MODEL | CLI_G_TUNE, cmd_tune,
+      "Measures settings in turns with the best so far: threads, step, pinning, huge pages; drafting for throughput;\n"
+      "with --quality-loss types of weights and KV as well. What does not win against the defaults at the end is not\n"
+      "written. run, chat, serve and bench use what was found (--no-tuned: not); options given here stay as given.\n\n"
+      "  hayate tune model.gguf --goal ttft\n"
+      "  hayate tune model.gguf --goal throughput --streams 16 --ttft 500ms --minutes 5\n"
+      "  hayate tune model.gguf --goal memory --quality-loss 1% --speed-loss 20% --out model.conf\n" },
     { "top", "a server's live numbers", "[URL]", 0, 1, CLI_G_TOP | CLI_G_JSON, cmd_top,
       "Requests, time to first token by class, time between tokens, KV pages, prefix hits, where a step's time\n"
       "goes and memory, each second. URL: http://127.0.0.1:8080 unless given. --once prints one frame and ends,\n"
@@ -141,5 +150,6 @@ int main(int argc, char **argv)
     if (!cli_parse(c, argc - skip, argv + skip, &a, &help)) return 2;
     if (a.quiet) hy_log_set_level(HY_LOG_ERROR);
     int rc = finish_output(c->name, help ? 0 : c->run(&a));
+    hy_tuned_free(&a.found);
     return argc < 2 && rc == 0 ? 2 : rc;
 }

@@ -8,7 +8,7 @@
 
 #define OFF(field) offsetof(cli_args, field)
 #define ANY 1e19
-enum { MODEL = CLI_G_MODEL, SAMPLE = CLI_G_SAMPLE, RUN = CLI_G_RUN, CHAT = CLI_G_CHAT, SERVE = CLI_G_SERVE };
+enum { MODEL = CLI_G_MODEL, SAMPLE = CLI_G_SAMPLE, RUN = CLI_G_RUN, CHAT = CLI_G_CHAT, SERVE = CLI_G_SERVE, TUNE = CLI_G_TUNE };
 
 const cli_option cli_options[] = {
     /* model */
@@ -28,9 +28,9 @@ const cli_option cli_options[] = {
     { "pin", 0, MODEL, CLI_FLAG, OFF(engine.pin), 0, 0, NULL, "pin threads to cores", 0 },
     { "quiet", 'q', MODEL | CLI_G_PULL | CLI_G_QUANT | CLI_G_CPU, CLI_FLAG, OFF(quiet), 0, 0, NULL, "no progress, no statistics", 0 },
     /* speculation */
-    { "speculate", 0, RUN | CHAT | SERVE, CLI_STR, OFF(engine.speculate), 0, 0, "WHO", "who drafts tokens: off (default), ngram, draft, self, auto", 0 },
-    { "draft", 0, RUN | CHAT | SERVE, CLI_STR, OFF(engine.draft), 0, 0, "MODEL", "a smaller model with the same vocabulary, for --speculate draft and auto", 0 },
-    { "spec-max", 0, RUN | CHAT | SERVE, CLI_NUM, OFF(spec_max), 1, 16, "N", "most tokens drafted at a time (default 8)", 0 },
+    { "speculate", 0, RUN | CHAT | SERVE | TUNE, CLI_STR, OFF(engine.speculate), 0, 0, "WHO", "who drafts tokens: off (default), ngram, draft, self, auto", 0 },
+    { "draft", 0, RUN | CHAT | SERVE | TUNE, CLI_STR, OFF(engine.draft), 0, 0, "MODEL", "a smaller model with the same vocabulary, for --speculate draft and auto", 0 },
+    { "spec-max", 0, RUN | CHAT | SERVE | TUNE, CLI_NUM, OFF(spec_max), 1, 16, "N", "most tokens drafted at a time (default 8)", 0 },
     { "spec-store", 0, RUN | CHAT | SERVE, CLI_NUM, OFF(spec_store), 1, 67108864, "N", "ngram also looks in the last N tokens of finished answers", 0 },
     { "spec-always", 0, RUN | CHAT | SERVE, CLI_FLAG, OFF(engine.spec_always), 0, 0, NULL, "draft whether it pays or not: to be measured", 0 },
     /* generation */
@@ -57,16 +57,29 @@ const cli_option cli_options[] = {
     { "tokens", 0, RUN | CLI_G_LOGITS, CLI_STR, OFF(tokens_file), 0, 0, "FILE", "prompt as a JSON array of token ids", 0 },
     /* logits */
     { "all", 0, CLI_G_LOGITS, CLI_FLAG, OFF(all), 0, 0, NULL, "logits of every position, not only the last", 0 },
-    { "out", 'o', CLI_G_LOGITS | CLI_G_PULL | CLI_G_IMATRIX, CLI_STR, OFF(out), 0, 0, "FILE", "where to write", 0 },
+    { "out", 'o', CLI_G_LOGITS | CLI_G_PULL | CLI_G_IMATRIX | TUNE, CLI_STR, OFF(out), 0, 0, "FILE", "where to write", 0 },
     { "chunk", 0, CLI_G_LOGITS, CLI_NUM, OFF(chunk), 1, 16384, "N", "feed the prompt in chunks of N tokens", 0 },
     /* bench */
-    { "prompt", 'p', CLI_G_BENCH | CLI_G_PROFILE, CLI_NUM, OFF(n_prompt), 0, 1e6, "N", "prompt tokens (default 512; 0: no prefill test)", 0 },
-    { "gen", 'n', CLI_G_BENCH | CLI_G_PROFILE, CLI_NUM, OFF(n_gen), 0, 1e6, "N", "tokens to decode (default 64; 0: no decode test)", 0 },
+    { "prompt", 'p', CLI_G_BENCH | CLI_G_PROFILE | TUNE, CLI_NUM, OFF(n_prompt), 0, 1e6, "N", "prompt tokens (default 512; 0: no prefill test)", 0 },
+    { "gen", 'n', CLI_G_BENCH | CLI_G_PROFILE | TUNE, CLI_NUM, OFF(n_gen), 0, 1e6, "N", "tokens to decode (default 64; 0: no decode test)", 0 },
     { "depth", 'd', CLI_G_BENCH | CLI_G_PROFILE, CLI_STR, OFF(depths), 0, 0, "LIST", "tokens already in the cache, comma-separated (default 0)", 0 },
     { "batch", 'b', CLI_G_BENCH | CLI_G_PROFILE, CLI_STR, OFF(batches), 0, 0, "LIST", "sequences at once, comma-separated (default 1)", 0 },
     { "repeats", 'r', CLI_G_BENCH, CLI_NUM, OFF(repeats), 1, 1000, "N", "repeats (default 5)", 0 },
+    { "save", 0, CLI_G_BENCH, CLI_MAYBE, OFF(save), 0, 0, "NAME", "keep the results, with machine, model and commit", 0 },
+    { "compare", 0, CLI_G_BENCH, CLI_MAYBE, OFF(compare), 0, 0, "BASE", "against the last kept (or a name, or a commit): 1 if slower", 0 },
+    { "results", 0, CLI_G_BENCH, CLI_STR, OFF(results), 0, 0, "DIR", "where results are kept (default ~/.local/share/hayate/bench)", 0 },
+    { "noise-floor", 0, CLI_G_BENCH, CLI_STR, OFF(noise_floor), 0, 0, "SHARE", "compare: a smaller change is none (default 3%)", 0 },
+    /* tune, and what it found */
+    { "goal", 'g', TUNE, CLI_STR, OFF(goal), 0, 0, "GOAL", "ttft, throughput or memory", 0 },
+    { "quality-loss", 0, TUNE, CLI_STR, OFF(quality_loss), 0, 0, "SHARE", "perplexity may grow so much, as 1% (default: not at all)", 0 },
+    { "speed-loss", 0, TUNE, CLI_STR, OFF(speed_loss), 0, 0, "SHARE", "memory: speeds may fall so much (default 10%)", 0 },
+    { "ttft", 0, TUNE, CLI_STR, OFF(ttft_limit), 0, 0, "TIME", "throughput, memory: first token within TIME, as 200ms", 0 },
+    { "minutes", 0, TUNE, CLI_REAL, OFF(minutes), 0.01, 1440, "X", "time for the search (default 3)", 0 },
+    { "streams", 0, TUNE, CLI_NUM, OFF(load_streams), 1, 256, "N", "throughput, memory: requests at once (default 8)", 0 },
+    { "tuned", 0, CLI_G_TUNED, CLI_STR, OFF(tuned), 0, 0, "FILE", "settings of `hayate tune`, instead of those kept for the model", 0 },
+    { "no-tuned", 0, CLI_G_TUNED, CLI_FLAG, OFF(no_tuned), 0, 0, NULL, "leave alone what `hayate tune` found", 0 },
     /* eval */
-    { "text", 'f', CLI_G_EVAL | CLI_G_IMATRIX, CLI_STR, OFF(text_file), 0, 0, "FILE", "the text", 0 },
+    { "text", 'f', CLI_G_EVAL | CLI_G_IMATRIX | TUNE, CLI_STR, OFF(text_file), 0, 0, "FILE", "the text", 0 },
     { "base", 0, CLI_G_EVAL, CLI_STR, OFF(base_model), 0, 0, "MODEL", "kl: the reference model", 0 },
     { "window", 'w', CLI_G_EVAL, CLI_NUM, OFF(window), 2, 1e6, "N", "tokens a window (default 512)", 0 },
     { "stride", 0, CLI_G_EVAL, CLI_NUM, OFF(stride), 1, 1e6, "N", "tokens between windows (default: the window)", 0 },
@@ -82,7 +95,7 @@ const cli_option cli_options[] = {
     { "override", 0, CLI_G_QUANT, CLI_LIST, OFF(over), 0, 0, "PATTERN=TYPE", "type of the tensors whose name matches (* and ?; may be repeated)", OFF(n_over) },
     { "imatrix", 0, CLI_G_QUANT, CLI_STR, OFF(imatrix), 0, 0, "FILE", "importance weights from `hayate imatrix`", 0 },
     { "trace", 0, CLI_G_PROFILE, CLI_STR, OFF(trace), 0, 0, "FILE", "write a trace for ui.perfetto.dev", 0 },
-    { "fresh", 0, CLI_G_CPU, CLI_FLAG, OFF(fresh), 0, 0, NULL, "measure again, whatever is kept", 0 },
+    { "fresh", 0, CLI_G_CPU | TUNE, CLI_FLAG, OFF(fresh), 0, 0, NULL, "measure again, whatever is kept", 0 },
     /* bench serve */
     { "streams", 0, CLI_G_LOAD, CLI_NUM, OFF(load_streams), 1, 4096, "N", "serve: N requests at once, each followed by the next (default 4)", 0 },
     { "rate", 0, CLI_G_LOAD, CLI_REAL, OFF(load_rate), 0, 10000, "X", "serve: X requests a second arrive, whatever the server does", 0 },
@@ -133,6 +146,7 @@ const cli_option cli_options[] = {
     { "json", 0, CLI_G_JSON, CLI_FLAG, OFF(json), 0, 0, NULL, "JSON on standard output", 0 },
     { NULL, 0, 0, CLI_FLAG, 0, 0, 0, NULL, NULL, 0 },
 };
+_Static_assert(HY_COUNT(cli_options) <= CLI_OPTIONS_MAX, "cli_args.given is too small");
 
 int cli_error(const char *command, const char *fmt, ...)
 {
@@ -152,7 +166,7 @@ int cli_fail(const char *command, const hy_err *err)
 }
 
 /* Puts one value in its place; `from` says where it came from, for the message. */
-static bool set(const char *command, const cli_option *o, const char *value, const char *from, cli_args *a)
+static bool put(const char *command, const cli_option *o, const char *value, const char *from, cli_args *a)
 {
     char *at = (char *)a + o->offset;
     char what[128];
@@ -169,6 +183,9 @@ static bool set(const char *command, const cli_option *o, const char *value, con
         return true;
     case CLI_STR:
         *(const char **)at = value;
+        return true;
+    case CLI_MAYBE:
+        *(const char **)at = value ? value : "";
         return true;
     case CLI_LIST: {
         uint32_t *n = (uint32_t *)((char *)a + o->extra);
@@ -193,6 +210,12 @@ static bool set(const char *command, const cli_option *o, const char *value, con
     return false;
 }
 
+static bool set(const char *command, const cli_option *o, const char *value, const char *from, cli_args *a)
+{
+    a->given[o - cli_options] = true;
+    return put(command, o, value, from, a);
+}
+
 static const cli_option *find_option(const cli_command *c, const char *name, size_t n, char letter)
 {
     for (const cli_option *o = cli_options; o->name; o++) {
@@ -200,6 +223,19 @@ static const cli_option *find_option(const cli_command *c, const char *name, siz
         if (letter ? o->letter == letter : strlen(o->name) == n && memcmp(o->name, name, n) == 0) return o;
     }
     return NULL;
+}
+
+bool cli_set(const cli_command *c, const char *name, const char *value, const char *from, cli_args *a)
+{
+    const cli_option *o = find_option(c, name, strlen(name), 0);
+    return !o || put(c->name, o, value, from, a); /* what this command does not take does not concern it */
+}
+
+bool cli_given(const cli_args *a, const char *name, uint32_t groups)
+{
+    for (const cli_option *o = cli_options; o->name; o++)
+        if (o->groups & groups && strcmp(o->name, name) == 0 && a->given[o - cli_options]) return true;
+    return false;
 }
 
 /* HAYATE_KV_TYPE for kv-type. */
@@ -311,7 +347,7 @@ static int one_flag(const cli_command *c, int left, char **argv, cli_args *a)
         return 0;
     }
     int used = 1;
-    if (o->kind != CLI_FLAG && !value) {
+    if (o->kind != CLI_FLAG && o->kind != CLI_MAYBE && !value) {
         if (left < 2) {
             cli_error(c->name, "%s wants a value: %s", s, o->arg);
             return 0;

@@ -170,7 +170,7 @@ int cmd_run(cli_args *a)
     hy_bias bias[CLI_LIST_MAX];
     hy_err err;
     prompt p = { 0 };
-    if (!cli_finish_options("run", a, bias)) return 2;
+    if (!cli_use_tuned("run", a) || !cli_finish_options("run", a, bias)) return 2;
     if (a->has_logprobs && !a->json) return cli_error("run", "--logprobs needs --json"), 2;
     int rc = 1;
     cli_catch_interrupt();

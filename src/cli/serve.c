@@ -44,7 +44,7 @@ static bool finish(cli_args *a)
 {
     hy_serve_options *o = &a->serve;
     hy_bias none[1];
-    if (!cli_finish_options("serve", a, none) || !set_level(a)) return false;
+    if (!cli_use_tuned("serve", a) || !cli_finish_options("serve", a, none) || !set_level(a)) return false;
     if (!bytes("--body-max", a->body_max, &o->body_max) || !bytes("--kv-memory", a->kv_memory, &a->engine.kv_memory) ||
         !bytes("--kv-swap-max", a->kv_swap_max, &a->engine.kv_swap_bytes))
         return false;

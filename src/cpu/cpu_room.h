@@ -29,6 +29,8 @@ uint32_t hy_cpu_allowed(uint32_t *cpus, uint32_t cap);
 
 /* Fills n_core_allowed, n_numa and the cache sizes (topology_hwloc.c or topology_plain.c). */
 void hy_topology_shape(hy_topology *t);
+/* Quota and number of threads, from the cores allowed and the group's limits. */
+void hy_topology_limit(hy_topology *t, const hy_cgroup *group);
 
 /* The order in which a team takes processors: one of each allowed core, then the cores' other
  * threads. Returns how many were written. */

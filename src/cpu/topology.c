@@ -46,6 +46,15 @@ static bool cpuinfo_model(char *out, size_t n)
     return found;
 }
 
+void hy_topology_limit(hy_topology *t, const hy_cgroup *group)
+{
+    uint32_t n = HY_MIN(t->n_core_allowed, (uint32_t)HY_THREADS_MAX);
+    t->quota_cpus = group->quota_cpus;
+    /* Rounded down: a thread too many is throttled, and all others wait for it at the barrier. */
+    if (t->quota_cpus > 0 && t->quota_cpus < n) n = (uint32_t)t->quota_cpus;
+    t->n_thread_default = HY_MAX(n, 1u);
+}
+
 void hy_cpu_topology(hy_topology *out)
 {
     hy_cgroup group;
@@ -57,7 +66,6 @@ void hy_cpu_topology(hy_topology *out)
     out->n_cpu_allowed = hy_cpu_allowed(NULL, 0);
     out->n_cpu_online = online > 0 ? (uint32_t)online : out->n_cpu_allowed;
     hy_cgroup_read(&group, "");
-    out->quota_cpus = group.quota_cpus;
     if (pages > 0) out->mem_bytes = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
     if (group.mem_bytes && (!out->mem_bytes || group.mem_bytes < out->mem_bytes))
         out->mem_bytes = group.mem_bytes;
@@ -65,8 +73,5 @@ void hy_cpu_topology(hy_topology *out)
     if (!out->n_core_allowed || out->n_core_allowed > out->n_cpu_allowed)
         out->n_core_allowed = out->n_cpu_allowed;
     if (!out->n_numa) out->n_numa = 1;
-    uint32_t n = HY_MIN(out->n_core_allowed, (uint32_t)HY_THREADS_MAX);
-    /* Rounded down: a thread too many is throttled, and all others wait for it at the barrier. */
-    if (out->quota_cpus > 0 && out->quota_cpus < n) n = (uint32_t)out->quota_cpus;
-    out->n_thread_default = HY_MAX(n, 1u);
+    hy_topology_limit(out, &group);
 }

@@ -2,12 +2,10 @@
  * is broken, or belongs to another key counts as absent. */
 #include "measured.h"
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_MAX_BYTES (1 * HY_MIB)
@@ -46,39 +44,13 @@ json_t *hy_cache_get(const char *kind, const char *key)
     return value;
 }
 
-/* The folder and its parents. path ends behind the last folder's name. */
-static bool make_folders(char *path)
-{
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/') continue;
-        *p = 0;
-        bool good = mkdir(path, 0755) == 0 || errno == EEXIST;
-        *p = '/';
-        if (!good) return false;
-    }
-    return true;
-}
-
-/* Under a temporary name first: a reader sees the old file or the new one, whole. */
-static bool write_whole(const char *path, const char *text)
-{
-    hy_buf tmp = { 0 };
-    hy_buf_printf(&tmp, "%s.%ld", path, (long)getpid());
-    FILE *f = tmp.failed ? NULL : fopen(tmp.data, "we");
-    bool good = f && fputs(text, f) >= 0;
-    if (f) good = fclose(f) == 0 && good;
-    good = good && rename(tmp.data, path) == 0;
-    if (f && !good) unlink(tmp.data);
-    hy_buf_free(&tmp);
-    return good;
-}
-
 bool hy_cache_put(const char *kind, const char *key, json_t *value)
 {
     hy_buf path = { 0 };
     json_t *all = json_pack("{s:s, s:O}", "key", key, kind, value);
     char *text = all ? json_dumps(all, JSON_INDENT(1)) : NULL;
-    bool good = text && hy_cache_path(kind, key, &path) && make_folders(path.data) && write_whole(path.data, text);
+    bool good = text && hy_cache_path(kind, key, &path) && hy_make_folders(path.data) &&
+                hy_write_file(path.data, text, strlen(text), NULL) == HY_OK;
     if (!good) hy_log(HY_LOG_DEBUG, "measured: not kept", "kind=%s path=%s", kind, path.data ? path.data : "-");
     free(text); /* jansson's */
     json_decref(all);
@@ -90,7 +62,7 @@ bool hy_cache_file(const char *name, hy_buf *out)
 {
     if (!hy_cache_folder(out)) return false;
     hy_buf_printf(out, "/%s", name);
-    return !out->failed && make_folders(out->data);
+    return !out->failed && hy_make_folders(out->data);
 }
 
 void hy_cache_drop_kind(const char *kind)
@@ -112,14 +84,24 @@ void hy_cache_drop_kind(const char *kind)
 
 /* ---- the machine ------------------------------------------------------------------------------- */
 
-char *hy_machine_key(const hy_topology *top)
+char *hy_machine_text(const hy_topology *top)
 {
     hy_buf b = { 0 };
     hy_buf_printf(&b, "%s; %u processors, %u allowed, %u cores; quota %.2f; features %" PRIx64 "; caches %" PRIu64
-                  " %" PRIu64 " %" PRIu64 "; hayate %s", top->model, top->n_cpu_online, top->n_cpu_allowed,
-                  top->n_core_allowed, top->quota_cpus, hy_cpu_features(), top->l1d_bytes, top->l2_bytes,
-                  top->l3_bytes, HY_VERSION);
+                  " %" PRIu64 " %" PRIu64, top->model, top->n_cpu_online, top->n_cpu_allowed, top->n_core_allowed,
+                  top->quota_cpus, hy_cpu_features(), top->l1d_bytes, top->l2_bytes, top->l3_bytes);
     if (!b.failed) return b.data;
+    hy_buf_free(&b);
+    return NULL;
+}
+
+char *hy_machine_key(const hy_topology *top)
+{
+    char *text = hy_machine_text(top);
+    hy_buf b = { 0 };
+    if (text) hy_buf_printf(&b, "%s; hayate %s", text, HY_VERSION);
+    hy_free(text);
+    if (text && !b.failed) return b.data;
     hy_buf_free(&b);
     return NULL;
 }
@@ -193,6 +175,19 @@ static bool better_now(const hy_probe *kept, const hy_topology *top)
 {
     double load;
     return kept->load > top->n_cpu_online && getloadavg(&load, 1) == 1 && load < 0.25 * top->n_cpu_online;
+}
+
+bool hy_machine_kept(hy_probe *out)
+{
+    hy_topology top;
+    hy_cpu_topology(&top);
+    char *key = hy_machine_key(&top);
+    json_t *kept = key ? hy_cache_get("machine", key) : NULL;
+    bool got = kept && read_probe(kept, out);
+    if (!got) *out = (hy_probe){ 0 };
+    json_decref(kept);
+    hy_free(key);
+    return got;
 }
 
 hy_status hy_machine_probe(hy_probe *out, bool fresh, hy_progress_fn *progress, void *ctx, bool *cached, hy_err *err)

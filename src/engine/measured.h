@@ -22,11 +22,15 @@ void hy_cache_drop_kind(const char *kind); /* removes every file of a kind */
 
 /* ---- the machine ------------------------------------------------------------------------------- */
 
-/* Processor, counts, quota, features, version: what a measurement depends on. Free with hy_free. */
+/* Processor, counts, quota, features. Free with hy_free. */
+char *hy_machine_text(const hy_topology *top);
+/* The same and the version: what a measurement depends on. Free with hy_free. */
 char *hy_machine_key(const hy_topology *top);
 /* From the cache, or measured now and kept. cached: whether it came from there; may be NULL. */
 hy_status hy_machine_probe(hy_probe *out, bool fresh, hy_progress_fn *progress, void *ctx, bool *cached,
                            hy_err *err);
+/* What is kept of this machine, however old; false: it was never measured. */
+bool hy_machine_kept(hy_probe *out);
 json_t *hy_probe_json(const hy_probe *p); /* NULL when out of memory. Caller decrefs */
 
 /* ---- steps of a session that are only measured (session.c) -------------------------------------- */

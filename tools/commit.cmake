@@ -1,0 +1,18 @@
+# Writes OUT, a header with the commit of SOURCE; untouched when nothing changed, so that little is built anew.
+find_program(git git)
+set(commit "")
+if(git)
+  execute_process(COMMAND ${git} --no-optional-locks -C ${SOURCE} describe --always --dirty=+ --abbrev=12 --exclude=*
+                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+if(NOT commit MATCHES "^[0-9a-f]+[+]?$")
+  set(commit "unknown")
+endif()
+set(text "#define HY_COMMIT \"${commit}\"\n")
+set(old "")
+if(EXISTS ${OUT})
+  file(READ ${OUT} old)
+endif()
+if(NOT text STREQUAL old)
+  file(WRITE ${OUT} "${text}")
+endif()
