@@ -8,3 +8,9 @@ foreach(src ${bench_src})
   add_executable(bench_${name} EXCLUDE_FROM_ALL ${src})
   target_link_libraries(bench_${name} PRIVATE hy_engine hy_plan hy_sample hy_tok hy_gram hy_probe PkgConfig::JANSSON)
 endforeach()
+
+# Speeds against those of the nights before: preset nightly.
+if(HY_NIGHTLY)
+  add_test(NAME nightly.bench COMMAND ${CMAKE_SOURCE_DIR}/tools/nightly.sh --measure $<TARGET_FILE:hayate>)
+  set_tests_properties(nightly.bench PROPERTIES LABELS nightly TIMEOUT 3600 RUN_SERIAL TRUE)
+endif()
