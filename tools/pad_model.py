@@ -3,7 +3,7 @@
 model then agrees with the large one about as often as a real draft model agrees with its target, so that speculation
 can be measured where no real pair is at hand.
 
-  pad_model.py SMALL.gguf OUT.gguf --layers 240 --scale 0.02 [--type bf16|q8_0] [--seed 1]
+  pad_model.py SMALL.gguf OUT.gguf --layers 240 --scale 0.06 [--type bf16|q8_0|q4_0] [--seed 1]
 
 SMALL: a GGUF of the llama family (one file). The added layers have random weights (seeded); --scale is the size of
 what they add to the residual stream beside what they read. 0: the large model says what the small one does; the
@@ -18,7 +18,7 @@ ALIGN = 32
 SIZES = {0: (1, 4), 1: (1, 2), 30: (1, 2), 8: (32, 34), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 10: (256, 84),
          11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210)}
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "B", 10: "Q", 11: "q", 12: "d"}
-F32, BF16, Q8_0 = 0, 30, 8
+F32, BF16, Q8_0, Q4_0 = 0, 30, 8, 2
 
 
 class Reader:
@@ -93,11 +93,12 @@ def weights(rng, n, kind, size):
         out[0::2] = rng.randbytes(n).translate(low)
         out[1::2] = rng.randbytes(n).translate(high)
         return out
-    out = bytearray(n // 32 * 34) # codes at random, |mean square| of a byte's values is 74
-    half = struct.pack("<e", size / 74)
-    out[0::34], out[1::34] = half[:1] * (n // 32), half[1:] * (n // 32)
-    for i in range(32):
-        out[2 + i::34] = rng.randbytes(n // 32)
+    step, rms = {Q8_0: (34, 74), Q4_0: (18, 4.6)}[kind] # codes at random, and the root mean square of their values
+    out = bytearray(n // 32 * step)
+    half = struct.pack("<e", size / rms)
+    out[0::step], out[1::step] = half[:1] * (n // 32), half[1:] * (n // 32)
+    for i in range(2, step):
+        out[i::step] = rng.randbytes(n // 32)
     return out
 
 
@@ -138,8 +139,8 @@ def main():
     p.add_argument("small")
     p.add_argument("out")
     p.add_argument("--layers", type=int, default=240)
-    p.add_argument("--scale", type=float, default=0.02)
-    p.add_argument("--type", choices=["bf16", "q8_0"], default="bf16")
+    p.add_argument("--scale", type=float, default=0.06)
+    p.add_argument("--type", choices=["bf16", "q8_0", "q4_0"], default="bf16")
     p.add_argument("--seed", type=int, default=1)
     a = p.parse_args()
     meta, tensors = read(a.small)
@@ -150,7 +151,7 @@ def main():
     keep = ("llama.block_count", "general.alignment")
     meta = [m for m in meta if m[0] not in keep]
     meta.append(("llama.block_count", struct.pack("<II", 4, n_layer + a.layers), None))
-    kind, rng = {"bf16": BF16, "q8_0": Q8_0}[a.type], random.Random(a.seed)
+    kind, rng = {"bf16": BF16, "q8_0": Q8_0, "q4_0": Q4_0}[a.type], random.Random(a.seed)
     first = [t for t in tensors if t[0].startswith("blk.0.")]
     for i in range(a.layers):
         tensors += [added(rng, t, n_layer + i, kind, a.scale) for t in first]

@@ -19,6 +19,12 @@
 typedef enum hy_draft_by { HY_BY_NGRAM = 1, HY_BY_DRAFT = 2, HY_BY_SELF = 4, HY_BY_AUTO = 8 } hy_draft_by;
 #define HY_BY_MODEL (HY_BY_DRAFT | HY_BY_SELF)
 
+/* Speed over plain decoding's: tokens of steps in which it could draft, over what those steps cost by the measured
+ * curves, where a step without anybody's drafts costs 1. */
+typedef struct hy_draft_gain {
+    _Atomic double n_tok, cost;
+} hy_draft_gain;
+
 /* Of a request. */
 typedef struct hy_draft_seq {
     uint32_t by;               /* hy_draft_by, several; 0: it does not draft */
@@ -27,15 +33,19 @@ typedef struct hy_draft_seq {
     uint32_t n_done;           /* tokens in it */
     hy_spec_worth match, model;/* own experience */
     hy_spec_pace pace;
+    bool paced;                /* pace has begun */
+    uint64_t salt;             /* of its tenant, in the store */
     /* of this step */
     uint32_t now;              /* one of hy_draft_by */
+    bool by_model;             /* a model drafts for it */
     uint32_t n;                /* drafted */
     uint32_t known;            /* tokens before them */
     double reach;              /* chance that all so far are accepted */
     bool trial;
     uint64_t mark;             /* of its guide */
     uint8_t band[HY_SPEC_MAX];
-    _Atomic uint32_t n_drafted, n_accepted;
+    _Atomic uint32_t n_drafted[HY_SPEC_MAX], n_accepted[HY_SPEC_MAX]; /* by position */
+    hy_draft_gain gain;
 } hy_draft_seq;
 
 struct hy_engine;
@@ -48,6 +58,7 @@ typedef struct hy_drafts {
     bool always;               /* whether it pays or not */
     uint32_t n_room;           /* of all: rows of logits beside the others */
     hy_spec_store *store;      /* or NULL */
+    uint64_t secret;           /* tenants are told apart in it by a hash that nobody outside can aim at */
     /* the model that drafts, if any */
     hy_core *own;              /* of a file of its own */
     hy_model *self;            /* the target's, at 4 bits */
@@ -65,10 +76,16 @@ typedef struct hy_drafts {
     hy_spec_want *want;        /* [n_seq] */
     struct hy_request **who;   /* [n_seq], of want */
     hy_spec_worth match, model;/* everybody's experience */
+    hy_spec_pace pace;         /* and what drafts brought and cost all */
     hy_spec_cost target, cost;
+    double ms_now;             /* that its model took before this step */
+    /* of this step: ms of a plain token, of a drafted row, of a request's drafts */
+    double token_ms, row_ms, draft_ms;
+    double read_ms;            /* of a token that the draft model reads among others */
     /* read by any thread */
     _Atomic double gain;       /* expected by the last share: tokens a ms over plain decoding's */
     _Atomic uint64_t n_drafted[HY_SPEC_MAX], n_accepted[HY_SPEC_MAX]; /* by position */
+    hy_draft_gain all_gain;
 } hy_drafts;
 
 /* "off", "ngram", "draft", "self", "auto" -> bits; NULL is off. */
@@ -77,12 +94,13 @@ hy_status hy_draft_by_name(const char *name, uint32_t *by, hy_err *err);
 hy_status hy_drafts_open(hy_drafts **out, hy_core *c, const hy_options *o, hy_err *err);
 void hy_drafts_close(hy_drafts *d);                /* accepts NULL */
 void hy_drafts_stats(const hy_drafts *d, hy_stats *out); /* accepts NULL */
+void hy_draft_usage(const hy_draft_seq *s, hy_usage *out);
 
 /* Token by token, and where generations end: what one writes the other reads. */
 hy_status hy_draft_check_vocab(const hy_core *target, const hy_core *draft, hy_err *err);
 
 /* Caller's thread. */
-hy_status hy_draft_seq_open(struct hy_request *r, int32_t speculate, hy_err *err);
+hy_status hy_draft_seq_open(struct hy_request *r, const hy_params *p, hy_err *err);
 void hy_draft_seq_close(struct hy_request *r);
 
 /* Engine thread; all accept an engine without speculation. */

@@ -1,9 +1,11 @@
 /* Who drafts: opening and closing, and whether a draft model speaks the target's language. */
 #include "draft.h"
 #include "engine.h"
+#include "packed.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define ROWS 64                /* most drafted rows of a step */
 #define ROWS_BYTES (64 * HY_MIB) /* of their logits */
@@ -88,10 +90,16 @@ static hy_status open_own(hy_drafts *d, const hy_core *c, const hy_options *o, h
 
 /* IQ4_NL has the bytes of Q4_0 and is nearer to the weights: with SmolLM2 in BF16 60 % of its drafts were right
  * instead of 54 %, at about the same speed (2 cores, AVX2). */
-static hy_status open_self(hy_drafts *d, hy_core *c, hy_err *err)
+static hy_status open_self(hy_drafts *d, hy_core *c, const hy_options *o, hy_err *err)
 {
-    hy_load_opts lo = { .kern = &c->model->kern, .team = c->team, .quantise = HY_Q_IQ4_NL, .requantise = true };
+    hy_options own = *o;
+    hy_packed_list packed;
+    own.weights = "self-iq4_nl"; /* of the file's name: kept beside the model's own packed weights */
+    hy_packed_paths(&packed, &own, c->model->kern.panel);
+    hy_load_opts lo = { .kern = &c->model->kern, .team = c->team, .quantise = HY_Q_IQ4_NL, .requantise = true,
+                        .packed = packed.path, .n_packed = packed.n };
     hy_status s = hy_model_load(&d->self, c->file, &lo, err);
+    hy_packed_paths_free(&packed);
     if (s != HY_OK) return hy_err_prefix(err, s, "self-draft");
     hy_plan_opts po = { .fuse = c->fuse, .act_f32 = c->act_f32, .kv_type = c->kv_type, .n_ctx = c->n_ctx,
                         .n_tok_max = c->n_seq, .n_out_max = c->n_seq, .n_row_max = c->n_seq };
@@ -132,7 +140,7 @@ static hy_status choose(hy_drafts *d, hy_core *c, const hy_options *o, uint32_t 
     if (by & HY_BY_DRAFT && by & HY_BY_SELF)
         return hy_fail(err, HY_E_ARG, "speculate: 'self' and a draft model exclude each other");
     if (by & HY_BY_DRAFT) HY_TRY(open_own(d, c, o, err));
-    if (by & HY_BY_SELF) HY_TRY(open_self(d, c, err));
+    if (by & HY_BY_SELF) HY_TRY(open_self(d, c, o, err));
     d->by = by | HY_BY_NGRAM; /* costs nothing until a request asks */
     d->by_default = by;
     return HY_OK;
@@ -170,12 +178,15 @@ hy_status hy_drafts_open(hy_drafts **out, hy_core *c, const hy_options *o, hy_er
     if (c->kv_mode == HY_KV_OFF) return hy_fail(err, HY_E_ARG, "speculate needs a KV cache");
     hy_drafts *d = HY_NEW(hy_drafts);
     if (!d) return hy_fail_memory(err, "drafts", sizeof *d);
+    if (getrandom(&d->secret, sizeof d->secret, 0) != sizeof d->secret) d->secret = hy_now_ns();
     d->always = o->spec_always;
     d->most = o->spec_max ? o->spec_max : MOST;
     d->n_room = (uint32_t)HY_MIN((uint64_t)ROWS, ROWS_BYTES / sizeof(float) / c->model->hp.n_vocab);
     d->n_room = HY_MAX(HY_MIN(d->n_room, c->n_seq * d->most), 1u);
     hy_spec_worth_init(&d->match, hy_spec_prior_match);
     hy_spec_worth_init(&d->model, hy_spec_prior_model);
+    hy_spec_pace_init(&d->pace, NULL);
+    d->token_ms = 1;
     atomic_store(&d->gain, 1);
     hy_status s = choose(d, c, o, by, err);
     if (s == HY_OK) s = arrays(d, c, err);
@@ -270,5 +281,7 @@ hy_status hy_drafts_measure(hy_engine *e, hy_err *err)
     HY_TRY(curve(&t, most, &d->target, err));
     if (!d->plan) return HY_OK;
     t = (trial){ .e = e, .plan = d->plan, .kv = d->kv, .logits = d->logits, .n_vocab = d->n_vocab, .pos0 = pos0 };
-    return curve(&t, HY_MIN(c->n_seq, fits), &d->cost, err);
+    HY_TRY(curve(&t, HY_MIN(c->n_seq, fits), &d->cost, err));
+    d->read_ms = hy_spec_cost_ms(&d->cost, 1) / 4; /* until it is known */
+    return HY_OK;
 }

@@ -19,20 +19,22 @@ static hy_status proposers(const hy_drafts *d, int32_t speculate, uint32_t *by, 
         return HY_OK;
     }
     if (!d || !(*by & d->by))
-        return hy_fail(err, HY_E_ARG, "speculate: '%s' was not opened with the engine", names[speculate]);
+        return hy_fail(err, HY_E_ARG, "speculate: '%s' was not opened with the engine; there is %s", names[speculate],
+                       !d ? "nobody who drafts (the option --speculate)" : d->by & HY_BY_DRAFT ? "'ngram' and 'draft'"
+                       : d->by & HY_BY_SELF ? "'ngram' and 'self'" : "'ngram'");
     return HY_OK;
 }
 
-hy_status hy_draft_seq_open(hy_request *r, int32_t speculate, hy_err *err)
+hy_status hy_draft_seq_open(hy_request *r, const hy_params *p, hy_err *err)
 {
     hy_drafts *d = r->engine->drafts;
     hy_draft_seq *s = &r->draft;
-    HY_TRY(proposers(d, speculate, &s->by, err));
+    HY_TRY(proposers(d, p->speculate, &s->by, err));
+    if (d) s->salt = hy_hash64(p->tenant ? p->tenant : "", p->tenant ? strlen(p->tenant) : 0, d->secret);
     if (r->pool != HY_POOL_NONE || r->n_max < 2) s->by = 0;
     if (s->by == 0) return HY_OK;
     hy_spec_worth_init(&s->match, NULL);
     hy_spec_worth_init(&s->model, NULL);
-    hy_spec_pace_init(&s->pace);
     uint32_t n = r->n_prompt + r->n_max;
     if (s->by & HY_BY_NGRAM) {
         HY_TRY(hy_ngram_open(&s->ngram, n, err));
@@ -68,7 +70,7 @@ void hy_draft_end(hy_engine *e, hy_request *r)
     if (!e->drafts || !e->drafts->store || !r->q.put || r->pool != HY_POOL_NONE) return;
     uint32_t first = r->n_prompt > STORE_BEFORE ? r->n_prompt - STORE_BEFORE : 0;
     if (r->q.n_known > r->n_prompt)
-        hy_spec_store_add(e->drafts->store, r->q.salt, r->ids + first, r->q.n_known - first);
+        hy_spec_store_add(e->drafts->store, r->draft.salt, r->ids + first, r->q.n_known - first);
 }
 
 bool hy_draft_is_end(const hy_engine *e, const hy_request *r, int32_t id)
@@ -96,7 +98,7 @@ static uint32_t look_up(hy_engine *e, hy_request *r, uint32_t most, int32_t *out
     uint32_t n = hy_ngram_propose(&s->ngram, r->ids, most, out, n_match);
     if (!e->drafts->store || !r->q.put) return n;
     int32_t other[HY_SPEC_MAX];
-    uint32_t other_match, m = hy_spec_store_propose(e->drafts->store, r->q.salt, r->ids, r->q.n_known, most, other,
+    uint32_t other_match, m = hy_spec_store_propose(e->drafts->store, s->salt, r->ids, r->q.n_known, most, other,
                                                     &other_match);
     if (m == 0 || other_match <= *n_match) return n;
     memcpy(out, other, m * sizeof *out);
@@ -129,13 +131,31 @@ static void want_match(hy_engine *e, hy_request *r, uint32_t most, hy_spec_want 
     }
 }
 
+#define TIRED 256              /* steps of silence after which a draft model that lies behind is not asked again */
+#define INVEST 0.1             /* of the time of the tokens that may still come: for reading what came before */
+#define COMING 128
+
+/* A draft model reads the text before it drafts. Is that worth it for what may still come? As much as there was is
+ * what one may expect. */
+static bool worth_reading(const hy_engine *e, const hy_request *r)
+{
+    const hy_drafts *d = e->drafts;
+    const hy_draft_seq *s = &r->draft;
+    uint32_t behind = r->q.n_known - s->n_done, n_out = r->q.n_known - r->n_prompt;
+    if (!(s->by & HY_BY_DRAFT) || behind <= 2 || d->always) return true;
+    if (s->pace.silence > TIRED && behind > TIRED / 4) return false;
+    uint32_t coming = HY_MIN(r->n_max - n_out, COMING + n_out);
+    return behind * d->read_ms <= INVEST * coming * hy_spec_cost_ms(&d->target, 1);
+}
+
 static void want_of(hy_engine *e, hy_request *r, uint32_t most, hy_spec_want *w)
 {
     hy_draft_seq *s = &r->draft;
     memset(w, 0, sizeof *w);
+    w->pace = e->drafts->always ? NULL : &s->pace;
     s->now = HY_BY_NGRAM;
     if (s->by & HY_BY_NGRAM) want_match(e, r, most, w);
-    if (!(s->by & HY_BY_MODEL)) return;
+    if (!(s->by & HY_BY_MODEL) || !worth_reading(e, r)) return;
     double p = hy_spec_worth_mean(&s->model, &e->drafts->model);
     if (w->most && w->p[0] >= p) return;
     s->now = s->by & HY_BY_MODEL;
@@ -144,33 +164,11 @@ static void want_of(hy_engine *e, hy_request *r, uint32_t most, hy_spec_want *w)
     for (uint32_t k = 0; k < most; k++) w->p[k] = p;
 }
 
-/* Would drafting pay if it were nearly always right? Then what it is worth is looked at again now and then. */
-static bool could_pay(const hy_drafts *d, const hy_spec_want *w, uint32_t n_plain, uint32_t room)
-{
-    hy_spec_want dream = *w;
-    for (uint32_t k = 0; k < HY_SPEC_MAX; k++) dream.p[k] = 0.95;
-    return hy_spec_share(&dream, 1, n_plain, room, &d->target, &d->cost) > 1;
-}
-
-#define TRY 2                  /* tokens of a try */
-
-static void try_again(hy_drafts *d, hy_spec_want *w, uint32_t n_want, uint32_t n_plain, uint32_t room)
-{
-    for (uint32_t i = 0; i < n_want; i++) room -= HY_MIN(room, w[i].n);
-    for (uint32_t i = 0; i < n_want; i++) {
-        hy_draft_seq *s = &d->who[i]->draft;
-        if (w[i].n || w[i].most == 0 || room < TRY) continue;
-        if (!could_pay(d, &w[i], n_plain + n_want - 1, room) || !hy_spec_pace_step(&s->pace)) continue;
-        w[i].n = HY_MIN(w[i].most, TRY);
-        s->trial = true;
-        room -= w[i].n;
-    }
-}
-
 static void give_all(hy_spec_want *w, uint32_t n_want, uint32_t room)
 {
     for (uint32_t i = 0; i < n_want; i++) {
         w[i].n = HY_MIN(w[i].most, room);
+        w[i].trial = false;
         room -= w[i].n;
     }
 }
@@ -185,11 +183,14 @@ static uint32_t gather(hy_engine *e, uint32_t *n_plain)
         hy_request *r = e->sched.run[i]->owner;
         uint32_t most = most_of(e, r);
         r->q.n_draft = r->draft.n = 0;
-        r->draft.trial = false;
         if (most == 0) {
             *n_plain += r->q.decoding;
             continue;
         }
+        if (!r->draft.paced) hy_spec_pace_init(&r->draft.pace, &d->pace);
+        r->draft.paced = true;
+        hy_spec_pace_paid(&r->draft.pace, 1, 0, 0);
+        hy_spec_pace_paid(&d->pace, 1, 0, 0);
         want_of(e, r, most, &d->want[n]);
         d->who[n++] = r;
     }
@@ -199,36 +200,47 @@ static uint32_t gather(hy_engine *e, uint32_t *n_plain)
 void hy_draft_propose(hy_engine *e)
 {
     hy_drafts *d = e->drafts;
-    uint32_t n_plain, n_active = 0;
+    uint32_t n_plain, n_active = 0, n_row = 0;
     if (!d) return;
+    d->ms_now = 0;
     uint32_t n = gather(e, &n_plain);
     if (n == 0) return;
     uint32_t rows = e->sched.n_run, room = e->core->n_step > rows ? HY_MIN(d->n_room, e->core->n_step - rows) : 0;
     double gain = hy_spec_share(d->want, n, n_plain, room, &d->target, &d->cost);
     HY_SET(d->gain, gain);
     if (d->always) give_all(d->want, n, room);
-    else try_again(d, d->want, n, n_plain, room);
     for (uint32_t i = 0; i < n; i++) {
         hy_request *r = d->who[i];
         hy_draft_seq *s = &r->draft;
         s->known = r->q.n_known;
         s->n = d->want[i].n;
-        if (s->n && s->now & HY_BY_MODEL) d->active[n_active++] = r;
+        s->trial = d->want[i].trial;
+        s->by_model = s->n && s->now & HY_BY_MODEL;
+        n_row += s->n;
+        if (s->by_model) d->active[n_active++] = r;
         else r->q.n_draft = s->n;
     }
-    if (n_active) hy_draft_run(e, n_active);
+    double plain = hy_spec_cost_ms(&d->target, n + n_plain);
+    d->token_ms = plain / (n + n_plain);
+    d->row_ms = n_row ? (hy_spec_cost_ms(&d->target, n + n_plain + n_row) - plain) / n_row : 0;
+    d->draft_ms = 0;
+    if (n_active == 0) return;
+    hy_draft_run(e, n_active);
 }
 
 /* ---- what became of them --------------------------------------------------------------------------- */
 
 static void count(hy_drafts *d, hy_draft_seq *s, uint32_t n_drafted, uint32_t n_accepted)
 {
-    HY_BUMP(s->n_drafted, n_drafted);
-    HY_BUMP(s->n_accepted, n_accepted);
     for (uint32_t k = 0; k < n_drafted; k++) {
+        HY_BUMP(s->n_drafted[k], 1);
         HY_BUMP(d->n_drafted[k], 1);
-        if (k < n_accepted) HY_BUMP(d->n_accepted[k], 1);
+        if (k >= n_accepted) continue;
+        HY_BUMP(s->n_accepted[k], 1);
+        HY_BUMP(d->n_accepted[k], 1);
     }
+    HY_BUMP(s->gain.n_tok, n_accepted);
+    HY_BUMP(d->all_gain.n_tok, n_accepted);
 }
 
 void hy_draft_settle(hy_engine *e, hy_request *r, uint32_t n_drafted, uint32_t n_accepted)
@@ -241,27 +253,86 @@ void hy_draft_settle(hy_engine *e, hy_request *r, uint32_t n_drafted, uint32_t n
         hy_kv_truncate(d->kv, &s->table, s->n_done);
     }
     if (s->by & HY_BY_DRAFT) hy_kv_slide(d->kv, &s->table, s->n_done);
+    bool model = s->now & HY_BY_MODEL;
+    double brought = n_accepted, cost = (n_drafted * d->row_ms + (s->by_model ? d->draft_ms : 0)) / d->token_ms;
+    hy_spec_pace_paid(&s->pace, 0, brought, cost);
+    hy_spec_pace_paid(&d->pace, 0, brought, cost);
     if (n_drafted == 0) return;
     count(d, s, n_drafted, n_accepted);
-    bool model = s->now & HY_BY_MODEL;
     hy_spec_worth_add(model ? &s->model : &s->match, s->band, n_drafted, n_accepted);
     hy_spec_worth_add(model ? &d->model : &d->match, s->band, n_drafted, n_accepted);
     if (s->trial) hy_spec_pace_tried(&s->pace, n_accepted == n_drafted);
+}
+
+/* The step's rows and what was drafted for it, by the measured curves; 1: nobody drafted. */
+static double cost_of(const hy_engine *e, const hy_batch *b)
+{
+    const hy_drafts *d = e->drafts;
+    uint32_t n_plain = 0, n_drafted = 0;
+    for (uint32_t i = 0; i < b->n_row; i++) {
+        n_plain += e->row_req[i]->q.decoding;
+        n_drafted += e->row_req[i]->q.n_draft;
+    }
+    if (n_drafted == 0 && d->ms_now <= 0) return 1;
+    double plain = hy_spec_cost_ms(&d->target, HY_MAX(n_plain, 1u));
+    double with = hy_spec_cost_ms(&d->target, HY_MAX(n_plain + n_drafted, 1u)) + d->ms_now;
+    return plain > 0 ? with / plain : 1;
+}
+
+static void count_step(hy_draft_gain *g, double cost)
+{
+    HY_BUMP(g->n_tok, 1);
+    HY_BUMP(g->cost, cost);
 }
 
 /* A step without parts of prompts tells what its rows cost. */
 void hy_draft_step_took(hy_engine *e, double ms, const hy_batch *b)
 {
     if (!e->drafts) return;
+    double cost = cost_of(e, b);
+    for (uint32_t i = 0; i < b->n_row; i++) {
+        hy_request *r = e->row_req[i];
+        if (!r->q.decoding || r->draft.by == 0) continue;
+        count_step(&r->draft.gain, cost);
+        count_step(&e->drafts->all_gain, cost);
+    }
     for (uint32_t i = 0; i < b->n_row; i++)
         if (e->row_req[i]->q.n_give != 1) return;
     hy_spec_cost_add(&e->drafts->target, b->n_tok, ms);
+}
+
+static double gain_of(const hy_draft_gain *g)
+{
+    double cost = HY_GET(g->cost);
+    return cost > 0 ? HY_GET(g->n_tok) / cost : 1;
+}
+
+void hy_draft_usage(const hy_draft_seq *s, hy_usage *out)
+{
+    for (uint32_t k = 0; k < HY_SPEC_MAX; k++) {
+        out->drafted_at[k] = HY_GET(s->n_drafted[k]);
+        out->accepted_at[k] = HY_GET(s->n_accepted[k]);
+        out->n_drafted += out->drafted_at[k];
+        out->n_accepted += out->accepted_at[k];
+    }
+    out->draft_gain = gain_of(&s->gain);
+}
+
+/* Who drafts, of those that are there. */
+static void name_proposers(const hy_drafts *d, hy_stats *out)
+{
+    uint32_t n = 0;
+    if (d->by & HY_BY_NGRAM) out->speculate[n++] = "ngram";
+    if (d->by & HY_BY_DRAFT) out->speculate[n++] = "draft";
+    if (d->by & HY_BY_SELF) out->speculate[n++] = "self";
 }
 
 void hy_drafts_stats(const hy_drafts *d, hy_stats *out)
 {
     _Static_assert(HY_COUNT(((hy_stats *)0)->spec_drafted) == HY_SPEC_MAX, "one entry for each place");
     out->spec_gain = d ? HY_GET(d->gain) : 1;
+    out->spec_speedup = d ? gain_of(&d->all_gain) : 1;
+    if (d) name_proposers(d, out);
     for (uint32_t k = 0; d && k < HY_SPEC_MAX; k++) {
         out->spec_drafted[k] = HY_GET(d->n_drafted[k]);
         out->spec_accepted[k] = HY_GET(d->n_accepted[k]);

@@ -89,11 +89,10 @@ static bool mask_of(hy_engine *e, hy_request *r, uint32_t i_out)
     return false;
 }
 
-/* What a further token costs, in tokens: below this chance it is not worth drafting. */
+/* What a further token costs, in tokens at the speed that is expected: below this chance it is not worth drafting. */
 static double least_chance(const hy_drafts *d, uint32_t n_active)
 {
-    double row = (hy_spec_cost_ms(&d->target, 8) - hy_spec_cost_ms(&d->target, 1)) / 7;
-    return (row + hy_spec_cost_ms(&d->cost, n_active) / n_active) / hy_spec_cost_ms(&d->target, 1);
+    return (d->row_ms + hy_spec_cost_ms(&d->cost, n_active) / n_active) * HY_GET(d->gain) / d->token_ms;
 }
 
 /* Draws r's token number `level` from row i. True: it goes on. */
@@ -114,7 +113,7 @@ static bool draw(hy_engine *e, hy_request *r, uint32_t i, uint32_t level, double
     return level + 1 < s->n && (s->trial || d->always || s->reach * hy_spec_worth_mean(&s->model, &d->model) > least);
 }
 
-static bool run(hy_engine *e, hy_batch *b, bool timed)
+static bool run(hy_engine *e, hy_batch *b, bool timed, double *took)
 {
     hy_drafts *d = e->drafts;
     hy_err err;
@@ -127,7 +126,10 @@ static bool run(hy_engine *e, hy_batch *b, bool timed)
         hy_log(HY_LOG_ERROR, "draft: step failed", "error=\"%s\"", err.msg);
         return false;
     }
-    if (timed) hy_spec_cost_add(&d->cost, b->n_tok, (double)(hy_now_us() - us) / 1e3);
+    double ms = (double)(hy_now_us() - us) / 1e3;
+    if (timed) hy_spec_cost_add(&d->cost, b->n_tok, ms);
+    else d->read_ms += 0.2 * (ms / b->n_tok - d->read_ms); /* parts of prompts: an investment, no price of this step */
+    *took += timed ? ms : 0;
     return true;
 }
 
@@ -151,13 +153,14 @@ static uint32_t begin(hy_engine *e, uint32_t n_active)
 void hy_draft_run(hy_engine *e, uint32_t n_active)
 {
     hy_drafts *d = e->drafts;
-    n_active = begin(e, n_active);
+    double ms = 0;
+    uint32_t n_all = n_active = begin(e, n_active);
     for (uint32_t level = 0; n_active; level++) {
         hy_batch b = { 0 };
         double least = least_chance(d, n_active);
         if (level == 0) n_active = first_rows(d, &b, n_active);
         else next_rows(d, &b, n_active, level);
-        bool good = run(e, &b, b.n_tok == n_active);
+        bool good = run(e, &b, b.n_tok <= 2 * n_active, &ms); /* two: the last drafted one, and what came behind it */
         uint32_t n = 0;
         for (uint32_t i = 0; i < n_active; i++) {
             hy_request *r = d->active[i];
@@ -167,4 +170,6 @@ void hy_draft_run(hy_engine *e, uint32_t n_active)
         }
         n_active = n;
     }
+    d->draft_ms = n_all ? ms / n_all : 0;
+    d->ms_now = ms;
 }

@@ -211,7 +211,7 @@ static hy_status make_request(hy_engine *e, const hy_params *p, const hy_ids *id
     HY_TRY(copy_sampling(r, p, c->model->hp.n_vocab, err));
     HY_TRY(copy_stops(r, p, err));
     HY_TRY(allocate(r, c, ids, err));
-    HY_TRY(hy_draft_seq_open(r, p->speculate, err));
+    HY_TRY(hy_draft_seq_open(r, p, err));
     if (!gram) return HY_OK;
     HY_TRY(hy_gram_run_open(&r->guide, gram, e->vocab, err));
     r->bytes += hy_gram_run_bytes(r->guide);
@@ -295,4 +295,5 @@ hy_status hy_submit(hy_engine *e, const hy_params *p, hy_request **out, hy_err *
 void hy_engine_drain(hy_engine *e)
 {
     atomic_store(&e->drain, true);
+    hy_tick_wake(&e->wake); /* a profile ends early */
 }

@@ -1,6 +1,7 @@
 /* What rows cost: a curve through knots. */
 #include "spec/spec.h"
 #include <math.h>
+#include <string.h>
 
 const uint32_t hy_spec_knot[HY_SPEC_KNOTS] = { 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64, 128 };
 
@@ -15,6 +16,7 @@ static double beyond(const hy_spec_cost *c, uint32_t n_knot, uint32_t i)
 
 void hy_spec_cost_set(hy_spec_cost *c, const double *ms, uint32_t n_knot)
 {
+    memset(c->seen, 0, sizeof c->seen);
     c->known = n_knot > 0 && ms[0] > 0 && isfinite(ms[0]);
     c->scale = c->known ? ms[0] : 1;
     n_knot = c->known ? HY_MIN(n_knot, HY_SPEC_KNOTS) : 0;
@@ -41,6 +43,16 @@ double hy_spec_cost_ms(const hy_spec_cost *c, uint32_t n_row)
     return c->scale * (c->shape[i] + part * (c->shape[i + 1] - c->shape[i]));
 }
 
+/* Where nearly all steps have as many rows as this one, it tells of the machine and the context, not of the shape. */
+static double rare(hy_spec_cost *c, uint32_t i)
+{
+    double all = 0;
+    for (uint32_t k = 0; k < HY_SPEC_KNOTS; k++) all += c->seen[k] *= 0.98;
+    all += 1;
+    c->seen[i] += 1;
+    return 1 - c->seen[i] / all;
+}
+
 void hy_spec_cost_add(hy_spec_cost *c, uint32_t n_row, double ms)
 {
     if (n_row == 0 || !(ms > 0) || !isfinite(ms)) return;
@@ -48,9 +60,10 @@ void hy_spec_cost_add(hy_spec_cost *c, uint32_t n_row, double ms)
     ratio = HY_MIN(HY_MAX(ratio, 0.5), 2); /* a step that was interrupted says little */
     uint32_t i = find(n_row, &part);
     part = HY_MIN(part, 1);
+    double rate = 0.1 * rare(c, part < 0.5 ? i : i + 1);
     c->scale *= 1 + 0.1 * (ratio - 1);
-    c->shape[i] *= 1 + 0.05 * (1 - part) * (ratio - 1);
-    c->shape[i + 1] *= 1 + 0.05 * part * (ratio - 1);
+    c->shape[i] *= 1 + rate * (1 - part) * (ratio - 1);
+    c->shape[i + 1] *= 1 + rate * part * (ratio - 1);
     for (uint32_t k = i + 1; k < HY_SPEC_KNOTS; k++) c->shape[k] = HY_MAX(c->shape[k], c->shape[k - 1]);
     for (uint32_t k = i + 1; k-- > 0;) c->shape[k] = HY_MIN(c->shape[k], c->shape[k + 1]);
 }

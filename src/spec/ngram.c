@@ -7,7 +7,7 @@
 #define SHORT 2
 #define LOOK 24                /* places of a chain that are looked at */
 #define MATCH 64               /* tokens that are compared */
-#define BESIDE HY_NGRAM_BESIDE
+#define CLEAR 16               /* a copy that agreed so long is not looked beyond */
 
 static const uint32_t gram[2] = { LONG, SHORT };
 
@@ -45,9 +45,9 @@ void hy_ngram_close(hy_ngram *g)
 void hy_ngram_add(hy_ngram *g, const int32_t *ids, uint32_t n)
 {
     n = HY_MIN(n, g->cap);
-    if (g->cursor && n > g->n) g->cursor += n - g->n;
     for (; g->n < n; g->n++) {
         uint32_t end = g->n + 1;
+        hy_copy_token(&g->copy, ids, end);
         for (int i = 0; i < 2; i++) {
             if (end < gram[i]) continue;
             uint32_t *head = &g->head[i][hash(ids + end, gram[i], g->mask)];
@@ -65,15 +65,6 @@ static uint32_t match(const int32_t *ids, uint32_t n, uint32_t end)
     return k;
 }
 
-/* A text that is being edited goes on beside its source after a token that was replaced by another one: how many of
- * the last tokens equal those at the same distance from `end`. */
-static uint32_t beside(const int32_t *ids, uint32_t n, uint32_t end)
-{
-    uint32_t same = 0;
-    for (uint32_t k = 0; k < BESIDE && k < end; k++) same += ids[end - 1 - k] == ids[n - 1 - k];
-    return same;
-}
-
 /* The place of the longest match on the chain, of equals the newest. */
 static void look(const hy_ngram *g, const int32_t *ids, int i, uint32_t *best, uint32_t *at)
 {
@@ -89,25 +80,18 @@ static void look(const hy_ngram *g, const int32_t *ids, int i, uint32_t *best, u
 
 uint32_t hy_ngram_propose(hy_ngram *g, const int32_t *ids, uint32_t most, int32_t *out, uint32_t *n_match)
 {
-    uint32_t best = 0, at = 0, old = g->cursor < g->n ? g->cursor : 0;
+    uint32_t trust = hy_copy_trust(&g->copy), best = 0, at = 0;
     *n_match = 0;
     if (g->n < SHORT) return 0;
-    if (old) { /* what was being copied is still the first to ask */
-        best = match(ids, g->n, old);
-        at = old;
+    if (trust < CLEAR || g->copy.left) {
+        if (g->n >= LONG) look(g, ids, 0, &best, &at);
+        if (best < LONG) look(g, ids, 1, &best, &at);
+        if (best >= SHORT && best > trust) {
+            hy_copy_begin(&g->copy, at, best);
+            trust = best;
+        }
     }
-    if (best < MATCH && g->n >= LONG) look(g, ids, 0, &best, &at);
-    if (best < LONG) look(g, ids, 1, &best, &at);
-    uint32_t same = old && best < BESIDE ? beside(ids, g->n, old) : 0;
-    if (same >= HY_NGRAM_LEAST && same / 2 > best / 2) {
-        at = old;
-        best = same / 2;
-    }
-    if (best < SHORT) at = 0;
-    g->cursor = at;
-    if (at == 0) return 0;
-    *n_match = best;
-    uint32_t period = g->n - at; /* a place so near that its continuation runs into the end goes round */
-    for (uint32_t k = 0; k < most; k++) out[k] = ids[at + k % period];
-    return most;
+    if (trust < SHORT) return 0;
+    *n_match = trust;
+    return hy_copy_propose(&g->copy, ids, g->n, most, out);
 }

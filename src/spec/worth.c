@@ -1,4 +1,4 @@
-/* What drafted tokens turned out to be worth, and when to try again. */
+/* What drafted tokens turned out to be worth. */
 #include "spec/spec.h"
 #include <math.h>
 
@@ -6,8 +6,6 @@
 #define FADE_ALL 0.998         /* of everybody's: in 350 */
 #define TRUST 4.0              /* tokens' weight of everybody's experience beside one's own */
 #define PRIOR 8.0              /* and of the first guess beside everybody's */
-#define SILENCE_MIN 16
-#define SILENCE_MAX 1024
 
 /* First guesses: steps that were tried put them right. */
 const double hy_spec_prior_match[HY_SPEC_BANDS] = { 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95 };
@@ -65,23 +63,4 @@ double hy_spec_worth_mean(const hy_spec_worth *own, const hy_spec_worth *all)
     }
     double p = all_tried > 0 ? all_hit / all_tried : 0;
     return (hit + TRUST * p) / (tried + TRUST);
-}
-
-void hy_spec_pace_init(hy_spec_pace *p)
-{
-    p->wait = 0;
-    p->silence = SILENCE_MIN;
-}
-
-bool hy_spec_pace_step(hy_spec_pace *p)
-{
-    if (p->wait == 0) return true;
-    p->wait--;
-    return false;
-}
-
-void hy_spec_pace_tried(hy_spec_pace *p, bool good)
-{
-    p->wait = good ? 0 : p->silence;
-    p->silence = good ? SILENCE_MIN : HY_MIN(2 * p->silence, SILENCE_MAX);
 }

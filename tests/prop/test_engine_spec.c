@@ -249,7 +249,7 @@ static void by_request(void **state)
     answer want, a;
     int32_t ids[200];
     hy_params p;
-    params_of(&p, 3, ids);
+    params_of(&p, 8, ids); /* greedy: it comes to repeat itself */
     p.speculate = HY_SPECULATE_OFF;
     finish(ask(e, &p), &want);
     assert_int_equal(want.usage.n_drafted, 0);
@@ -262,7 +262,7 @@ static void by_request(void **state)
         if (s != HY_OK) continue;
         finish(r, &a);
         same_answer("by request", (unsigned)by, &a, &want);
-        assert_true(a.usage.n_drafted > 0);
+        if (a.usage.n_drafted == 0) fail_msg("proposer %d: nothing was drafted", by);
     }
     hy_close(e);
 }

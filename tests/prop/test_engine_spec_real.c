@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N_PROMPT = 200, N_GEN = 12, AT_ONCE = 8 };
+enum { N_PROMPT = 200, N_GEN = 24, AT_ONCE = 8 };
 
 typedef struct answer {
     int32_t id[N_GEN];
