@@ -85,6 +85,8 @@ typedef struct hy_mm {
     const float *bias;         /* [n_row] or NULL */
     const float *add;          /* [*, add_stride], indexed like y, or NULL; may be y itself */
     size_t add_stride;
+    const uint8_t *next;       /* what this thread will read after these panels, or NULL: few tokens ask
+                                  for it in time */
 } hy_mm;
 typedef void hy_mm_fn(const hy_mm *m);
 

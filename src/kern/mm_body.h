@@ -2,7 +2,7 @@
  * operations below, then includes this once; so all of them sum in the same order.
  *
  *   MM_P          rows a panel = lanes of a VF
- *   MM_FEW        up to so many tokens decode again for every four, from L1 or L2; 0: none do
+ *   MM_FEW        up to so many tokens decode again for every MM_TILE, from L1; 0: none do
  *   MM_TILE       tokens a register tile; MM_TILE_F the same for F32 activations (times MM_NP panels)
  *   VI, VF        P 32-bit lanes of integers (or 4 * P bytes), of floats
  *   v_load v_and v_or v_sll v_srl (any lane of 16 or 32 bits: results are masked) v_set8
@@ -27,7 +27,9 @@
 #define VB (MM_P * 4)          /* bytes a vector */
 #define KB 24                  /* groups decoded at a time for many tokens; 18 KB of L1 at most */
 #define NB 128                 /* tokens a block */
-#define AHEAD 16               /* groups from the one in use to the one that is prefetched */
+#define AHEAD 4096             /* bytes from the group in use to the one that is prefetched */
+#define FEW_F 8                /* up to so many tokens float weights are used as they are read */
+#define FEW_GROUPS 16          /* a multiple of every type's strip */
 #define UNROLL _Pragma("GCC unroll 16")
 
 /* A group of a panel, decoded. */
@@ -108,32 +110,49 @@ HY_INLINE void group_scales(hy_qtype t, const uint8_t *src, uint32_t i, VF d, VF
     }
 }
 
-/* Where a panel's groups are read from. */
+/* Where a panel's groups are read from, one after the other. */
 typedef struct cursor {
     const uint8_t *scale, *code;
     VF d, m;
-    uint32_t i;                /* group in its unit */
+    uint32_t i;                /* group in its strip */
 } cursor;
 
-HY_INLINE void cursor_at(cursor *at, hy_qtype t, const hy_panels *w, const uint8_t *panel,
-                         uint64_t g)
+HY_INLINE cursor cursor_at(const uint8_t *panel)
 {
-    uint32_t unit = hy_pf_unit(t);
-    at->scale = panel + g / unit * hy_pf_scale_bytes(t) * MM_P;
-    at->code = panel + hy_pf_codes_at(t, MM_P, w->k) + g * hy_pf_vectors(t) * VB;
-    at->i = 0; /* g is a multiple of the unit */
+    return (cursor){ .code = panel, .d = f_zero(), .m = f_zero() };
+}
+
+/* What is read after the bytes up to `end`: `jump` is added to addresses from there on. */
+typedef struct then {
+    uintptr_t end, jump;
+} then;
+
+/* After panels up to i comes `next`, or whatever lies behind them. */
+HY_INLINE then then_at(const hy_mm *m, uint64_t i, const uint8_t *next)
+{
+    uintptr_t end = (uintptr_t)hy_panel_at(m->w, i);
+    return (then){ end, next ? (uintptr_t)next - end : 0 };
+}
+HY_INLINE const uint8_t *ahead_of(const uint8_t *p, size_t ahead, then th)
+{
+    uintptr_t at = (uintptr_t)p + ahead;
+    return (const uint8_t *)(at + (at >= th.end ? th.jump : 0));
 }
 
 HY_INLINE void next_group(hy_qtype t, cursor *at, dec *o)
 {
-    if (at->i == 0) unit_scales(t, at->scale, &at->d, &at->m);
-    group_scales(t, at->scale, at->i, at->d, at->m, o);
-    decode_codes(t, at->code, o->c);
-    at->code += hy_pf_vectors(t) * VB;
-    if (++at->i == hy_pf_unit(t)) {
-        at->i = 0;
-        at->scale += hy_pf_scale_bytes(t) * MM_P;
+    const uint32_t unit = hy_pf_unit(t);
+    if (at->i == 0) { /* a strip starts with its scales */
+        at->scale = at->code;
+        at->code += hy_pf_strip_scales(t, MM_P);
     }
+    if (at->i % unit == 0) unit_scales(t, at->scale, &at->d, &at->m);
+    group_scales(t, at->scale, at->i % unit, at->d, at->m, o);
+    decode_codes(t, at->code, o->c);
+    at->code += hy_pf_group_codes(t, MM_P);
+    at->i++;
+    if (at->i % unit == 0) at->scale += hy_pf_scale_bytes(t) * MM_P;
+    if (at->i == hy_pf_strip(t)) at->i = 0;
 }
 
 /* ---- int8 activations ------------------------------------------------------------------------ */
@@ -236,28 +255,76 @@ HY_INLINE void prefetch(const uint8_t *p, uint32_t bytes)
     UNROLL for (uint32_t i = 0; i < bytes; i += 64) v_prefetch(p + i);
 }
 
-/* A few tokens: each group is decoded in registers and used for all of them. */
-HY_INLINE void few(hy_qtype t, const hy_mm *m, uint64_t i, uint32_t t0, const int n)
+/* Asks for what comes `ahead` bytes after the cursor's next group. */
+HY_INLINE void prefetch_group(hy_qtype t, const cursor *at, size_t ahead, then th)
 {
-    size_t off[4];
-    VF acc[4];
-    UNROLL for (int j = 0; j < n; j++) {
-        off[j] = x_off(m, t0 + (uint32_t)j);
-        acc[j] = f_zero();
+    const uint8_t *p = ahead_of(at->code, ahead, th);
+    if (at->i == 0) {
+        prefetch(p, hy_pf_strip_scales(t, MM_P));
+        p += hy_pf_strip_scales(t, MM_P);
     }
-    hy_act8 x = m->x8;
-    cursor at;
-    cursor_at(&at, t, m->w, hy_panel_at(m->w, i), 0);
-    uint32_t unit = hy_pf_unit(t);
-    for (uint64_t g = 0; g < m->w->k / HY_GROUP; g += unit) {
-        for (uint32_t u = 0; u < unit; u++, x_next(&x)) {
-            dec w;
-            prefetch(at.code + AHEAD * hy_pf_vectors(t) * VB, hy_pf_vectors(t) * VB);
-            next_group(t, &at, &w);
-            step(t, &w, &x, off, acc, n);
+    prefetch(p, hy_pf_group_codes(t, MM_P));
+}
+
+/* Groups of a panel for a few tokens: each is decoded in registers and used for all of them.
+ * acc: [n][P], read (but for the first groups) and written. */
+HY_INLINE void few(hy_qtype t, cursor *at, uint64_t n_group, hy_act8 x, const size_t *off,
+                   float *acc, bool first, size_t ahead, then th, const int n)
+{
+    VF a[MM_TILE];
+    cursor c = *at;
+    UNROLL for (int j = 0; j < n; j++) a[j] = first ? f_zero() : f_load(acc + j * MM_P);
+    for (uint64_t g = 0; g < n_group; g++, x_next(&x)) {
+        dec w;
+        prefetch_group(t, &c, ahead, th);
+        next_group(t, &c, &w);
+        step(t, &w, &x, off, a, n);
+    }
+    UNROLL for (int j = 0; j < n; j++) f_store(acc + j * MM_P, a[j]);
+    *at = c;
+}
+
+typedef void few_fn(cursor *at, uint64_t n_group, const hy_act8 *x, const size_t *off, float *acc,
+                    bool first, size_t ahead, then th, uint32_t n);
+
+/* n is 1 .. MM_TILE. */
+HY_INLINE void few_any(hy_qtype t, cursor *at, uint64_t n_group, const hy_act8 *x,
+                       const size_t *off, float *acc, bool first, size_t ahead, then th, uint32_t n)
+{
+#define FEW(N) case N: few(t, at, n_group, *x, off, acc, first, ahead, th, N); break;
+    switch (n) {
+    FEW(1) FEW(2) FEW(3) FEW(4)
+#if MM_TILE == 8
+    FEW(5) FEW(6) FEW(7) FEW(8)
+#endif
+    default: break;
+    }
+#undef FEW
+}
+
+/* Up to MM_FEW tokens. Where they are several tiles, these take turns in every FEW_GROUPS groups, which
+ * only the first reads from beyond the L1 cache. */
+HY_INLINE void few_tokens(const hy_mm *m, few_fn *run)
+{
+    size_t off[MM_FEW + 1];
+    float acc[(MM_FEW + 1) * MM_P];
+    uint64_t n_group = m->w->k / HY_GROUP, step = m->n_tok > MM_TILE ? FEW_GROUPS : n_group;
+    then th = then_at(m, m->panel_last, m->next);
+    for (uint32_t j = 0; j < m->n_tok; j++) off[j] = x_off(m, j);
+    for (uint64_t i = m->panel_first; i < m->panel_last; i++) {
+        cursor at = cursor_at(hy_panel_at(m->w, i));
+        hy_act8 x = m->x8;
+        for (uint64_t g = 0; g < n_group; g += step, x = hy_act8_at(&x, 0, step * HY_GROUP)) {
+            cursor end = at;
+            for (uint32_t t0 = 0; t0 < m->n_tok; t0 += MM_TILE) {
+                end = at;
+                run(&end, HY_MIN(step, n_group - g), &x, off + t0, acc + t0 * MM_P, g == 0,
+                    t0 ? 0 : AHEAD, th, HY_MIN(MM_TILE, m->n_tok - t0));
+            }
+            at = end;
         }
+        for (uint32_t j = 0; j < m->n_tok; j++) put(m, i, j, f_load(acc + j * MM_P));
     }
-    UNROLL for (int j = 0; j < n; j++) put(m, i, t0 + (uint32_t)j, acc[j]);
 }
 
 /* Decoded groups for a tile of tokens; acc: [n][P], read (but for the first groups) and written. */
@@ -314,8 +381,7 @@ HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run
         uint32_t n = HY_MIN(NB, m->n_tok - t0);
         for (uint32_t j = 0; j < n; j++) off[j] = x_off(m, t0 + j);
         for (uint64_t i = m->panel_first; i < m->panel_last; i++) {
-            cursor at;
-            cursor_at(&at, t, m->w, hy_panel_at(m->w, i), 0);
+            cursor at = cursor_at(hy_panel_at(m->w, i));
             for (uint32_t j = 0; j < n; j++) { /* the lines that put() will write */
                 size_t row = m->y_row ? m->y_row[t0 + j] : t0 + j;
                 __builtin_prefetch(m->y + row * m->y_stride + i * MM_P, 1);
@@ -332,22 +398,10 @@ HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run
     }
 }
 
-HY_INLINE void mm_q8(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run)
+HY_INLINE void mm_q8(hy_qtype t, const hy_mm *m, few_fn *run_few, decode_fn *decode, tiles_fn *run)
 {
-    if (MM_FEW == 0 || m->n_tok > MM_FEW) {
-        many(t, m, decode, run);
-        return;
-    }
-    for (uint64_t i = m->panel_first; i < m->panel_last; i++) {
-        uint32_t t0 = 0;
-        for (; t0 + 4 <= m->n_tok; t0 += 4) few(t, m, i, t0, 4);
-        switch (m->n_tok - t0) {
-        case 1: few(t, m, i, t0, 1); break;
-        case 2: few(t, m, i, t0, 2); break;
-        case 3: few(t, m, i, t0, 3); break;
-        default: break;
-        }
-    }
+    if (MM_FEW == 0 || m->n_tok > MM_FEW) many(t, m, decode, run);
+    else few_tokens(m, run_few);
 }
 
 /* ---- F32 activations ------------------------------------------------------------------------- */
@@ -371,6 +425,12 @@ HY_INLINE void dequant(hy_qtype t, const dec *w, float *dst)
     }
 }
 
+HY_INLINE VF f_weight(hy_qtype t, const uint8_t *src)
+{
+    if (t == HY_Q_F32) return f_load((const float *)(const void *)src);
+    return t == HY_Q_F16 ? f_f16(src) : f_bf16(src);
+}
+
 /* Values k0 .. k0 + n - 1 of a panel as floats [n][P]; k0 is a multiple of KF. */
 HY_INLINE void dequant_block(hy_qtype t, const hy_panels *w, const uint8_t *panel, cursor *at,
                              uint64_t k0, uint32_t n, float *dst)
@@ -378,7 +438,7 @@ HY_INLINE void dequant_block(hy_qtype t, const hy_panels *w, const uint8_t *pane
     if (hy_pf_float(t)) {
         const uint8_t *src = panel + k0 * MM_P * 2;
         for (uint32_t k = 0; k < n; k++, src += 2 * MM_P)
-            f_store(dst + k * MM_P, t == HY_Q_F16 ? f_f16(src) : f_bf16(src));
+            f_store(dst + k * MM_P, f_weight(t, src));
         return;
     }
     for (uint32_t k = 0; k < n; k += HY_GROUP) {
@@ -438,7 +498,7 @@ static void block_f(const hy_mm *m, dequant_fn *dequant_to, uint64_t i, uint32_t
     cursor at[MM_NP];
     memset(acc, 0, n * MM_NP * MM_P * sizeof(float));
     for (uint32_t p = 0; dequant_to && !hy_pf_float(m->w->type) && p < np; p++)
-        cursor_at(&at[p], m->w->type, m->w, hy_panel_at(m->w, i + p), 0);
+        at[p] = cursor_at(hy_panel_at(m->w, i + p));
     for (uint64_t k = 0; k < m->w->k; k += KF) {
         uint32_t kb = (uint32_t)HY_MIN(KF, m->w->k - k);
         for (uint32_t p = 0; p < np; p++) {
@@ -453,6 +513,66 @@ static void block_f(const hy_mm *m, dequant_fn *dequant_to, uint64_t i, uint32_t
     for (uint32_t j = 0; j < n; j++)
         for (uint32_t p = 0; p < np; p++)
             put(m, i + p, t0 + j, f_load(acc + (j * MM_NP + p) * MM_P));
+}
+
+/* Float weights for a few tokens: np panels, read once in step with each other. */
+HY_INLINE void few_f(hy_qtype t, const hy_mm *m, uint64_t i, uint32_t t0, const int np, const int n)
+{
+    const uint32_t bytes = hy_pf_float_bytes(t) * MM_P;
+    const uint8_t *w[2], *next = m->next;
+    const float *x[MM_TILE];
+    VF a[2 * MM_TILE];
+    then th[2];
+    uint64_t k = 0, n_k = m->w->k;
+    UNROLL for (int p = 0; p < np; p++) {
+        uint64_t i_p = i + (uint64_t)p, i_then = i_p + (uint64_t)np;
+        w[p] = hy_panel_at(m->w, i_p);
+        th[p] = then_at(m, i_p + 1, i_then < m->panel_last ? hy_panel_at(m->w, i_then) : next);
+        if (next && i_then >= m->panel_last) next += AHEAD;
+    }
+    UNROLL for (int j = 0; j < n; j++) {
+        uint32_t tok = t0 + (uint32_t)j;
+        x[j] = m->x + (m->x_row ? m->x_row[tok] : tok) * m->x_stride;
+        UNROLL for (int p = 0; p < np; p++) a[j * np + p] = f_zero();
+    }
+    while (k < n_k) {
+        uint64_t end = HY_MIN(k + 4, n_k);
+        UNROLL for (int p = 0; p < np; p++) prefetch(ahead_of(w[p], AHEAD, th[p]), 4 * bytes);
+        for (; k < end; k++) {
+            VF v[2];
+            UNROLL for (int p = 0; p < np; p++) {
+                v[p] = f_weight(t, w[p]);
+                w[p] += bytes;
+            }
+            UNROLL for (int j = 0; j < n; j++)
+                UNROLL for (int p = 0; p < np; p++)
+                    a[j * np + p] = f_fma(v[p], f_set(x[j] + k), a[j * np + p]);
+        }
+    }
+    UNROLL for (int j = 0; j < n; j++)
+        UNROLL for (int p = 0; p < np; p++)
+            put(m, i + (uint64_t)p, t0 + (uint32_t)j, a[j * np + p]);
+}
+
+HY_INLINE void few_floats(hy_qtype t, const hy_mm *m)
+{
+    for (uint64_t i = m->panel_first; i < m->panel_last; i += 2) {
+        bool pair = i + 1 < m->panel_last;
+        for (uint32_t t0 = 0; t0 < m->n_tok; t0 += MM_TILE) {
+            uint32_t n = HY_MIN(MM_TILE, m->n_tok - t0);
+            for (uint32_t j = 0; !pair && j < n; j++) few_f(t, m, i, t0 + j, 1, 1);
+            if (!pair) continue;
+#define FEW(N) case N: few_f(t, m, i, t0, 2, N); break;
+            switch (n) {
+            FEW(1) FEW(2) FEW(3) FEW(4)
+#if MM_TILE == 8
+            FEW(5) FEW(6) FEW(7) FEW(8)
+#endif
+            default: break;
+            }
+#undef FEW
+        }
+    }
 }
 
 /* dequant_to: NULL for F32 weights, which are read in place. */
@@ -483,9 +603,14 @@ MM_CLASSES(TILES)
             next_group(HY_Q_##T, at, out + g);                                                     \
         }                                                                                          \
     }                                                                                              \
+    static void few_##T(cursor *at, uint64_t n_group, const hy_act8 *x, const size_t *off,         \
+                        float *acc, bool first, size_t ahead, then th, uint32_t n)                 \
+    {                                                                                              \
+        few_any(HY_Q_##T, at, n_group, x, off, acc, first, ahead, th, n);                          \
+    }                                                                                              \
     static void mm_q8_##T(const hy_mm *m)                                                          \
     {                                                                                              \
-        mm_q8(HY_Q_##T, m, decode_##T, tiles_##CLASS);                                             \
+        mm_q8(HY_Q_##T, m, few_##T, decode_##T, tiles_##CLASS);                                    \
     }                                                                                              \
     FLOATS(T)
 #define FLOATS(T)                                                                                  \
@@ -496,14 +621,16 @@ MM_CLASSES(TILES)
     }                                                                                              \
     static void mm_f32_##T(const hy_mm *m)                                                         \
     {                                                                                              \
-        mm_f32(m, dequant_##T);                                                                    \
+        if (MM_FEW && hy_pf_float(HY_Q_##T) && m->n_tok <= FEW_F) few_floats(HY_Q_##T, m); \
+        else mm_f32(m, dequant_##T);                                                               \
     }
 MM_TYPES(QUANTISED)
 FLOATS(F16)
 FLOATS(BF16)
 static void mm_f32_F32(const hy_mm *m)
 {
-    mm_f32(m, NULL);
+    if (MM_FEW && m->n_tok <= FEW_F) few_floats(HY_Q_F32, m);
+    else mm_f32(m, NULL);
 }
 
 static void fill_mm(hy_kernels *k)

@@ -1,9 +1,14 @@
 /* kern: packed weights.
  *
- * A panel of P rows (P = 8 or 16, rows are lanes) of a quantised type has two parts, each starting on
- * a multiple of HY_ALIGN so that vector loads never straddle a cache line:
+ * A panel of P rows (P = 8 or 16, rows are lanes) of a quantised type is read from front to back as one
+ * stream: strips of a few groups (32 weights of k each), the scales of a strip before its codes, so many
+ * groups that the scales are whole vectors of 4 * P bytes and no vector of codes straddles a cache line:
  *
- *   | scales: unit 0, unit 1, ... | codes: group 0, group 1, ...            | padding |
+ *   | scales of strip 0 | codes: group 0, group 1, ... | scales of strip 1 | codes ... | ... | padding |
+ *
+ * Groups of a strip: Q4_1 Q5_1 1; Q8_0 Q4_0 Q5_0 IQ4_NL 2; MXFP4 4; Q4_K Q5_K Q2_K 8; Q3_K Q6_K IQ4_XS 16.
+ * The last strip may have fewer, with room for all their scales. (Two streams, all scales before all codes,
+ * cost a cold start of the second at every panel: 10 to 40 % of one row's speed.)
  *
  * Scales, per unit (32 weights of k; K-quants and IQ4_XS 256). "x P" means one for each row:
  *   Q8_0 Q4_0 Q5_0 IQ4_NL  d f16 x P
@@ -45,7 +50,8 @@ bool hy_panels_shape(hy_panels *w, hy_qtype type, uint32_t p, uint64_t n_row, ui
         if (!hy_mul_u64(k, (uint64_t)p * hy_pf_float_bytes(type), &bytes)) return false;
     } else {
         if (k % hy_quant(type)->block != 0 || k > UINT64_MAX / 1024) return false;
-        bytes = hy_pf_codes_at(type, p, k) + k / HY_GROUP * hy_pf_vectors(type) * 4 * p;
+        uint64_t n_group = k / HY_GROUP;
+        bytes = n_group ? hy_pf_codes_at(type, p, n_group - 1) + hy_pf_group_codes(type, p) : 0;
     }
     if (bytes > UINT64_MAX - HY_ALIGN || n_row > UINT64_MAX - p) return false;
     bytes = HY_ROUND_UP(bytes, HY_ALIGN);
@@ -294,18 +300,17 @@ void hy_panel_pack(const hy_panels *w, uint8_t *dst_panel, const void *const *sr
     }
     if (hy_pack_quick(w, dst_panel, src_row, n_src_row)) return;
     const hy_qtraits *q = hy_quant(w->type);
-    uint32_t n_group = hy_pf_unit(w->type), scale_bytes = hy_pf_scale_bytes(w->type) * p;
-    uint64_t n_unit = w->k / q->block, group_bytes = (uint64_t)hy_pf_vectors(w->type) * 4 * p;
-    uint8_t *codes = dst_panel + hy_pf_codes_at(w->type, p, w->k);
+    uint32_t n_group = hy_pf_unit(w->type);
+    uint64_t n_unit = w->k / q->block;
     /* rows inside units: the panel is written front to back */
     for (uint64_t i = 0; i < n_unit; i++) {
         for (uint32_t r = 0; r < n_src_row; r++) {
             unit u;
             read_unit(w->type, (const uint8_t *)src_row[r] + i * q->block_bytes, &u);
-            put_scales(w->type, p, r, &u, dst_panel + i * scale_bytes);
+            put_scales(w->type, p, r, &u, dst_panel + hy_pf_scales_at(w->type, p, i * n_group));
             for (uint32_t g = 0; g < n_group; g++)
                 put_codes(w->type, p, r, u.code + HY_GROUP * g,
-                          codes + (i * n_group + g) * group_bytes);
+                          dst_panel + hy_pf_codes_at(w->type, p, i * n_group + g));
         }
     }
 }
@@ -368,9 +373,8 @@ void hy_panel_group(const hy_panels *w, const uint8_t *panel, uint64_t g, uint32
     hy_qtype t = w->type;
     uint32_t p = w->p, n_group = hy_pf_unit(t);
     uint8_t code[HY_GROUP];
-    get_scales(t, p, lane, (uint32_t)(g % n_group),
-               panel + g / n_group * hy_pf_scale_bytes(t) * p, out);
-    get_codes(t, p, lane, panel + hy_pf_codes_at(t, p, w->k) + g * hy_pf_vectors(t) * 4 * p, code);
+    get_scales(t, p, lane, (uint32_t)(g % n_group), panel + hy_pf_scales_at(t, p, g), out);
+    get_codes(t, p, lane, panel + hy_pf_codes_at(t, p, g), code);
     const int8_t *values = t == HY_Q_MXFP4 ? hy_mxfp4_values
                            : t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS ? hy_iq4nl_values : NULL;
     for (int i = 0; i < HY_GROUP; i++)

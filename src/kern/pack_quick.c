@@ -77,15 +77,13 @@ HY_INLINE void pack(hy_qtype t, uint32_t p, const hy_panels *w, uint8_t *dst, co
 {
     uint32_t n_group = hy_pf_unit(t), block = hy_quant(t)->block_bytes;
     uint64_t n_unit = w->k / (HY_GROUP * n_group);
-    uint8_t *codes = dst + hy_pf_codes_at(t, p, w->k);
     for (uint64_t i = 0; i < n_unit; i++) {
+        uint8_t *scales = dst + hy_pf_scales_at(t, p, i * n_group), *codes = dst + hy_pf_codes_at(t, p, i * n_group);
         for (uint32_t r = 0; r < n_row; r++) {
             const uint8_t *src = (const uint8_t *)row[r] + i * block;
-            if (t == HY_Q_Q4_K) block_q4_k(p, r, src, dst, codes);
-            else block_32(t, p, r, src, dst, codes);
+            if (t == HY_Q_Q4_K) block_q4_k(p, r, src, scales, codes);
+            else block_32(t, p, r, src, scales, codes);
         }
-        dst += hy_pf_scale_bytes(t) * p;
-        codes += (size_t)n_group * hy_pf_vectors(t) * 4 * p;
     }
 }
 

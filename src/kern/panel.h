@@ -84,11 +84,40 @@ HY_INLINE bool hy_pf_by_sum(hy_qtype t)
 {
     return !hy_pf_halves(t) && (hy_pf_has_min(t) || hy_pf_offset(t));
 }
-/* Offset of the code part in a panel. */
-HY_INLINE uint64_t hy_pf_codes_at(hy_qtype t, uint32_t p, uint64_t k)
+/* Groups of a strip: its scales are whole vectors, and its codes follow them (pack.c draws it). */
+HY_INLINE uint32_t hy_pf_strip(hy_qtype t)
 {
-    uint64_t n_unit = k / (HY_GROUP * hy_pf_unit(t));
-    return HY_ROUND_UP(n_unit * hy_pf_scale_bytes(t) * p, HY_ALIGN);
+    switch (t) {
+    case HY_Q_Q4_1: case HY_Q_Q5_1: return 1;
+    case HY_Q_MXFP4: return 4;
+    case HY_Q_Q2_K: case HY_Q_Q4_K: case HY_Q_Q5_K: return 8;
+    case HY_Q_Q3_K: case HY_Q_Q6_K: case HY_Q_IQ4_XS: return 16;
+    default: return 2;
+    }
+}
+/* Bytes of a strip's scales, of a group's codes, and of a whole strip. */
+HY_INLINE uint32_t hy_pf_strip_scales(hy_qtype t, uint32_t p)
+{
+    return hy_pf_strip(t) / hy_pf_unit(t) * hy_pf_scale_bytes(t) * p;
+}
+HY_INLINE uint32_t hy_pf_group_codes(hy_qtype t, uint32_t p)
+{
+    return hy_pf_vectors(t) * 4 * p;
+}
+HY_INLINE uint64_t hy_pf_strip_bytes(hy_qtype t, uint32_t p)
+{
+    return hy_pf_strip_scales(t, p) + hy_pf_strip(t) * hy_pf_group_codes(t, p);
+}
+/* Where group g of a panel has its unit's scales, and its codes. */
+HY_INLINE uint64_t hy_pf_scales_at(hy_qtype t, uint32_t p, uint64_t g)
+{
+    uint32_t strip = hy_pf_strip(t), unit = hy_pf_unit(t);
+    return g / strip * hy_pf_strip_bytes(t, p) + g % strip / unit * (hy_pf_scale_bytes(t) * p);
+}
+HY_INLINE uint64_t hy_pf_codes_at(hy_qtype t, uint32_t p, uint64_t g)
+{
+    uint32_t strip = hy_pf_strip(t);
+    return g / strip * hy_pf_strip_bytes(t, p) + hy_pf_strip_scales(t, p) + g % strip * hy_pf_group_codes(t, p);
 }
 /* pack_quick.c: packs a panel of the types that large files consist of; false for the others. */
 bool hy_pack_quick(const hy_panels *w, uint8_t *dst, const void *const *row, uint32_t n_row);

@@ -11,8 +11,39 @@
 #define BLOCK_TOK 128          /* tokens of a kernel call ... */
 #define BLOCK_BYTES (192 * HY_KIB) /* ... and weights: both stay in L2 while blocks of the other pass */
 
+static uint64_t units(const hy_instr *in)
+{
+    return (in->w->panels[0].n_row + UNIT - 1) / UNIT;
+}
+
+/* Where a matmul's unit of columns has its weights. */
+static const uint8_t *unit_at(const hy_instr *in, uint64_t u)
+{
+    const hy_panels *w = &in->w->panels[0];
+    return w->data + u * (UNIT / w->p) * w->panel_bytes;
+}
+
+/* Where the worker's share of the next matmuls begins: while the team meets and normalises, memory may
+ * already bring it. */
+static const uint8_t *share_after(const hy_plan *p, const hy_entry *e, const hy_worker *w)
+{
+    const hy_entry *end = p->entry + p->n_entry;
+    do e++;
+    while (e < end && e->kind != HY_KIND_COLS);
+    if (e == end) return NULL;
+    const hy_instr *in = &p->prim[e->first];
+    uint32_t n_list = e->paired ? 1 : e->n_mm;
+    uint64_t n_unit = 0, first, last;
+    for (uint32_t i = 0; i < n_list; i++) n_unit += units(in + i);
+    hy_share(n_unit, hy_keeps_logits(p, e) ? LOGIT_UNITS : 1, w, &first, &last);
+    for (uint32_t i = 0; i < n_list; first -= units(in + i++))
+        if (first < units(in + i)) return unit_at(in + i, first);
+    return NULL;
+}
+
 static void call(const hy_plan *p, const hy_instr *in, const hy_instr *add, uint64_t panel_first,
-                 uint64_t panel_last, uint32_t t0, uint32_t t1, const hy_worker *worker)
+                 uint64_t panel_last, uint32_t t0, uint32_t t1, const uint8_t *next,
+                 const hy_worker *worker)
 {
     const hy_panels *w = &in->w->panels[0];
     const hy_slot_mem *a = hy_slot_of(p, in->a, worker);
@@ -21,7 +52,7 @@ static void call(const hy_plan *p, const hy_instr *in, const hy_instr *add, uint
         .w = w, .panel_first = panel_first, .panel_last = HY_MIN(panel_last, w->n_panel),
         .n_tok = t1 - t0,
         .y = hy_slot_row(p, out, t0), .y_stride = p->slot[out].stride,
-        .bias = in->w->bias,
+        .bias = in->w->bias, .next = next,
     };
     if (in->q8) {
         m.x8 = a->x8;
@@ -39,9 +70,10 @@ static void call(const hy_plan *p, const hy_instr *in, const hy_instr *add, uint
     in->mm(&m);
 }
 
-/* Columns [u0, u1) in units, tokens [t0, t1), of one matmul or a pair, then the elementwise prims. */
+/* Columns [u0, u1) in units, tokens [t0, t1), of one matmul or a pair, then the elementwise prims.
+ * next: the weights this worker reads after them. */
 static void block(const hy_plan *p, const hy_entry *e, uint32_t i_mm, uint64_t u0, uint64_t u1,
-                  uint32_t t0, uint32_t t1, const hy_worker *w)
+                  uint32_t t0, uint32_t t1, const uint8_t *next, const hy_worker *w)
 {
     const hy_instr *in = &p->prim[e->first] + (e->paired ? 0 : i_mm);
     const hy_panels *pan = &in->w->panels[0];
@@ -58,17 +90,15 @@ static void block(const hy_plan *p, const hy_entry *e, uint32_t i_mm, uint64_t u
         uint32_t c0 = (uint32_t)(u * UNIT), c1 = (uint32_t)HY_MIN(last * UNIT, in->n);
         for (uint32_t a = t0; a < t1; a += BLOCK_TOK) {
             uint32_t b = HY_MIN(t1, a + BLOCK_TOK);
-            for (uint32_t i = 0; i < n_mm; i++) call(p, in + i, add, u * per, last * per, a, b, w);
+            for (uint32_t i = 0; i < n_mm; i++) {
+                const uint8_t *then = i + 1 < n_mm ? unit_at(in + 1, u) : last < u1 ? unit_at(in, last) : next;
+                call(p, in + i, add, u * per, last * per, a, b, then, w);
+            }
             for (uint32_t t = a; t < b && !add; t++)
                 for (uint32_t i = 0; i < n_elem; i++) hy_op_elem(p, elem + i, t, c0, c1);
             if (keep) hy_op_keep(p, a, b, c0, c1);
         }
     }
-}
-
-static uint64_t units(const hy_instr *in)
-{
-    return (in->w->panels[0].n_row + UNIT - 1) / UNIT;
 }
 
 void hy_op_cols(const hy_plan *p, const hy_entry *e, const hy_worker *w)
@@ -85,6 +115,7 @@ void hy_op_cols(const hy_plan *p, const hy_entry *e, const hy_worker *w)
     uint64_t first, last, grain = 1;
     if (hy_keeps_logits(p, e)) n_block = 1, grain = LOGIT_UNITS;
     hy_share(n_unit * n_block, grain, w, &first, &last);
+    const uint8_t *after = share_after(p, e, w);
     while (first < last) {
         uint32_t tb = (uint32_t)(first / n_unit);
         uint64_t u = first % n_unit, n = HY_MIN(n_unit - u, last - first);
@@ -98,8 +129,8 @@ void hy_op_cols(const hy_plan *p, const hy_entry *e, const hy_worker *w)
                 continue;
             }
             uint64_t take = HY_MIN(n, n_i - u);
-            block(p, e, i, u, u + take, t0, t1, w);
             n -= take;
+            block(p, e, i, u, u + take, t0, t1, n ? unit_at(in + i + 1, 0) : after, w);
             u = 0;
         }
     }

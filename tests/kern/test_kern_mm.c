@@ -270,7 +270,8 @@ static void run(const table *t, bool q8, const job *j, float *y)
                .panel_last = (j->last_row + w->p - 1) / w->p, .n_tok = j->n_tok,
                .x_row = j->x_row, .y_row = j->y_row, .x8 = j->a->a8, .x = j->a->x,
                .x_stride = j->a->stride, .y = y, .y_stride = j->y_stride, .bias = j->bias,
-               .add = j->add_in_place ? y : j->add, .add_stride = j->y_stride};
+               .add = j->add_in_place ? y : j->add, .add_stride = j->y_stride,
+               .next = j->n_tok % 2 ? w->data : NULL}; /* a hint, whatever it says */
     (q8 ? t->k.mm_q8[type] : t->k.mm_f32[type])(&m);
 }
 
@@ -438,6 +439,8 @@ static void check_type(hy_qtype t)
     for (uint64_t n_row = 1; n_row <= 40; n_row++)
         check_shape(t, RANDOM, n_row, k_one, 1 + (uint32_t)(n_row % 3));
     for (uint32_t n_tok = 1; n_tok <= 13; n_tok++) check_shape(t, RANDOM, 21, k_odd, n_tok);
+    for (uint32_t n_tok = 15; n_tok <= 32; n_tok += 1 + n_tok / 16 * 7) /* several tiles of k in turns */
+        check_shape(t, RANDOM, 33, b == 1 ? 131 : HY_ROUND_UP(32 * 41, b), n_tok);
     check_shape(t, RANDOM, 70, k_odd, 33);
     check_shape(t, RANDOM, 20, b == 1 ? 515 : HY_ROUND_UP(1056, b), 5);
     check_double(t, b == 1 ? 301 : HY_ROUND_UP(288, b));
