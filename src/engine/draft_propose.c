@@ -285,7 +285,8 @@ static void count_step(hy_draft_gain *g, double cost)
     HY_BUMP(g->cost, cost);
 }
 
-/* A step without parts of prompts tells what its rows cost. */
+/* A step without parts of prompts tells what its rows cost. What the drafted ones cost counts as it was, not as it
+ * was thought to be. */
 void hy_draft_step_took(hy_engine *e, double ms, const hy_batch *b)
 {
     if (!e->drafts) return;
@@ -298,7 +299,9 @@ void hy_draft_step_took(hy_engine *e, double ms, const hy_batch *b)
     }
     for (uint32_t i = 0; i < b->n_row; i++)
         if (e->row_req[i]->q.n_give != 1) return;
-    hy_spec_cost_add(&e->drafts->target, b->n_tok, ms);
+    hy_drafts *d = e->drafts;
+    if (b->n_tok > b->n_row) d->row_ms = HY_MAX(ms - hy_spec_cost_ms(&d->target, b->n_row), 0) / (b->n_tok - b->n_row);
+    hy_spec_cost_add(&d->target, b->n_tok, ms);
 }
 
 static double gain_of(const hy_draft_gain *g)

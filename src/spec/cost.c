@@ -53,6 +53,14 @@ static double rare(hy_spec_cost *c, uint32_t i)
     return 1 - c->seen[i] / all;
 }
 
+bool hy_spec_cost_stale(const hy_spec_cost *c, uint32_t n_row, double fade)
+{
+    double all = 0, part;
+    for (uint32_t k = 0; k < HY_SPEC_KNOTS; k++) all += c->seen[k];
+    uint32_t i = find(n_row, &part);
+    return all > 3 && c->seen[part < 0.5 ? i : i + 1] < fade;
+}
+
 void hy_spec_cost_add(hy_spec_cost *c, uint32_t n_row, double ms)
 {
     if (n_row == 0 || !(ms > 0) || !isfinite(ms)) return;
@@ -60,7 +68,8 @@ void hy_spec_cost_add(hy_spec_cost *c, uint32_t n_row, double ms)
     ratio = HY_MIN(HY_MAX(ratio, 0.5), 2); /* a step that was interrupted says little */
     uint32_t i = find(n_row, &part);
     part = HY_MIN(part, 1);
-    double rate = 0.1 * rare(c, part < 0.5 ? i : i + 1);
+    uint32_t at = part < 0.5 ? i : i + 1;
+    double first = c->seen[at] < 4 ? 0.3 : 0.1, rate = first * rare(c, at); /* what was measured at start may be wrong */
     c->scale *= 1 + 0.1 * (ratio - 1);
     c->shape[i] *= 1 + rate * (1 - part) * (ratio - 1);
     c->shape[i + 1] *= 1 + rate * part * (ratio - 1);

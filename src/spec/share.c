@@ -65,6 +65,7 @@ static uint32_t pass(hy_spec_want *w, uint32_t n_want, uint32_t n_base, uint32_t
     return best;
 }
 
+#define SMALL 1.5              /* a gain that is compared with plain decoding more often */
 #define TRY 2                  /* tokens of a try */
 #define LATER 16               /* steps until somebody looks again whether a try could pay */
 
@@ -101,7 +102,7 @@ double hy_spec_share(hy_spec_want *w, uint32_t n_want, uint32_t n_plain, uint32_
 {
     double gain = 1, again;
     uint32_t n_base = n_plain + n_want, best = n_want ? pass(w, n_want, n_base, room, target, draft, &gain) : 0;
-    if (gain < HY_SPEC_LEAST) best = 0;
+    if (gain < HY_SPEC_LEAST || hy_spec_cost_stale(target, n_base, gain < SMALL ? 0.5 : 0.06)) best = 0;
     if (n_want) (void)pass(w, n_want, n_base, best, target, draft, &again);
     for (uint32_t i = 0; i < n_want; i++) w[i].trial = false;
     try_one(w, n_want, n_base + best, room - best, target, draft);

@@ -136,6 +136,8 @@ extern const uint32_t hy_spec_knot[HY_SPEC_KNOTS]; /* rows: 1, 2, 3, 4, ... */
 void hy_spec_cost_set(hy_spec_cost *c, const double *ms, uint32_t n_knot);
 double hy_spec_cost_ms(const hy_spec_cost *c, uint32_t n_row);
 void hy_spec_cost_add(hy_spec_cost *c, uint32_t n_row, double ms); /* a step that was run */
+/* No step of about so many rows was seen lately: fade 0.5: of the last 35, 0.06: of the last 140. */
+bool hy_spec_cost_stale(const hy_spec_cost *c, uint32_t n_row, double fade);
 
 /* ---- how much each sequence drafts (share.c) --------------------------------------------------------- */
 
@@ -149,8 +151,8 @@ typedef struct hy_spec_want {
 } hy_spec_want;
 /* Drafted rows where they bring most, as many as make the expected tokens a millisecond largest; none unless that
  * beats plain decoding by HY_SPEC_LEAST. n_plain: rows of other sequences, a token each; room: most drafted
- * rows; draft: cost of the drafting model's steps, or NULL. Where that leaves room one sequence that drafts nothing
- * may try. Returns the expected gain: tokens a millisecond over those of plain decoding; 1: none. */
+ * rows; draft: cost of the drafting model's steps, or NULL. Where the gain is small and no step without drafts was
+ * seen for long, one is due, to compare with. Where rows are left one sequence that drafts nothing may try. Returns the expected gain: tokens a millisecond over those of plain decoding; 1: none. */
 #define HY_SPEC_LEAST 1.06
 double hy_spec_share(hy_spec_want *w, uint32_t n_want, uint32_t n_plain, uint32_t room, const hy_spec_cost *target,
                      const hy_spec_cost *draft);
