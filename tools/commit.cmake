@@ -1,4 +1,4 @@
-# Writes OUT, a header with the commit of SOURCE; untouched when nothing changed, so that little is built anew.
+# Writes OUT, C with the commit of SOURCE; untouched when nothing changed, so that little is built anew.
 find_program(git git)
 set(commit "")
 if(git)
@@ -8,7 +8,7 @@ endif()
 if(NOT commit MATCHES "^[0-9a-f]+[+]?$")
   set(commit "unknown")
 endif()
-set(text "#define HY_COMMIT \"${commit}\"\n")
+set(text "const char hy_commit[] = \"${commit}\";\n")
 set(old "")
 if(EXISTS ${OUT})
   file(READ ${OUT} old)

@@ -93,7 +93,8 @@ double hy_rank_test(const double *a, uint32_t n_a, const double *b, uint32_t n_b
     return HY_MIN(1.0, erfc(z / sqrt(2)));
 }
 
-hy_change hy_speed_change(double *before, uint32_t n_before, double *now, uint32_t n_now, double floor, double *ratio, double *p)
+hy_change hy_speed_change(double *before, uint32_t n_before, double *now, uint32_t n_now, double floor, double *ratio,
+                          double *p)
 {
     double old = hy_median(before, n_before);
     *ratio = old > 0 ? hy_median(now, n_now) / old : 1;

@@ -34,7 +34,8 @@ static void print_shape(const bench_shape *s, uint32_t repeats, const hy_facts *
                middle, v[0], v[repeats - 1]);
         return;
     }
-    printf("{\"test\":\"%s\",\"n\":%u,\"depth\":%u,\"rows\":%u,\"threads\":%u,\"isa\":\"%s\",\"kv_type\":\"%s\",\"tps\":[",
+    printf("{\"test\":\"%s\",\"n\":%u,\"depth\":%u,\"rows\":%u,\"threads\":%u,\"isa\":\"%s\",\"kv_type\":\"%s\","
+           "\"tps\":[",
            test, n, s->depth, s->rows, threads, f->isa, f->kv_type);
     for (uint32_t i = 0; i < repeats; i++) printf("%s%.3f", i ? "," : "", s->tps[i]);
     printf("],\"median\":%.3f}\n", middle);
@@ -54,7 +55,10 @@ static bool make_shapes(const cli_args *a, bench_shape *list, uint32_t *n, uint3
                 uint32_t k = (uint32_t)(kind ? a->n_gen : a->n_prompt);
                 if (k == 0) continue;
                 if (*n == BENCH_SHAPES_MAX) return cli_error("bench", "more than %d tests", BENCH_SHAPES_MAX), false;
-                list[(*n)++] = (bench_shape){ .n_prompt = kind ? 0 : k, .n_gen = kind ? k : 0, .depth = depth[d], .rows = rows[b] };
+                list[(*n)++] = (bench_shape){ .n_prompt = kind ? 0 : k,
+                                              .n_gen = kind ? k : 0,
+                                              .depth = depth[d],
+                                              .rows = rows[b] };
                 *deepest = HY_MAX(*deepest, depth[d] + k);
                 *widest = HY_MAX(*widest, rows[b]);
             }
@@ -75,8 +79,8 @@ static hy_status measure(hy_session *s, const cli_args *a, bench_shape *list, ui
             uint64_t ns = 1;
             if (again && t->change.change != HY_CHANGE_SLOWER) continue;
             /* a warm-up need not be long */
-            st = hy_session_bench(s, r ? t->n_prompt : HY_MIN(t->n_prompt, 32u), r ? t->n_gen : HY_MIN(t->n_gen, 4u), r ? t->depth : 0,
-                                  t->rows, &ns, err);
+            st = hy_session_bench(s, r ? t->n_prompt : HY_MIN(t->n_prompt, 32u), r ? t->n_gen : HY_MIN(t->n_gen, 4u),
+                                  r ? t->depth : 0, t->rows, &ns, err);
             if (r) t->tps[r - 1] = (double)(t->n_prompt + t->n_gen) * t->rows * 1e9 / (double)HY_MAX(ns, 1u);
             (void)cli_bar_step(&bar, ++done, all);
         }
@@ -133,8 +137,8 @@ int cmd_bench(cli_args *a)
     if (!list) return cli_error("bench", "out of memory");
     memset(&keep, 0, sizeof keep);
     int rc = 2;
-    if (cli_use_tuned("bench", a) && cli_finish_options("bench", a, bias) && make_shapes(a, list, &n, &deepest, &widest) &&
-        bench_keep_open(&keep, a)) {
+    if (cli_use_tuned("bench", a) && cli_finish_options("bench", a, bias) &&
+        make_shapes(a, list, &n, &deepest, &widest) && bench_keep_open(&keep, a)) {
         hy_err err;
         hy_session *s = NULL;
         cli_end_on_interrupt();

@@ -34,6 +34,8 @@ typedef struct bench_keep {
     double load;               /* of the machine before measuring */
 } bench_keep;
 
+extern const char hy_commit[]; /* of the sources, made by the build: "unknown", or 12 hex digits, + when changed */
+
 /* Does nothing but zero *k unless results are to be kept or compared. False and a message on error. */
 bool bench_keep_open(bench_keep *k, const cli_args *a);
 void bench_keep_close(bench_keep *k);

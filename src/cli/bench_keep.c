@@ -1,7 +1,6 @@
 /* Results of `hayate bench` kept as files, by machine, model, options and commit, and compared with later ones. A file
  * holds all repeats, not only medians, so that a comparison can say what is noise. */
 #include "bench.h"
-#include "commit.h" /* made by the build */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -35,11 +34,14 @@ static char *flags_of(const cli_args *a)
 {
     hy_buf b = { 0 };
     const hy_options *e = &a->engine;
-    hy_buf_printf(&b, "threads=%" PRIu64 "/%" PRIu64 " step=%" PRIu64 " kv=%s/%s weights=%s%s isa=%s activations=%s%s%s%s attention=%s",
-                  a->n_threads, a->n_threads_decode, a->n_step, a->kv_mode ? a->kv_mode : "paged", e->kv_type ? e->kv_type : "auto",
-                  e->weights ? e->weights : "file", e->weights_all ? "+" : "", e->isa ? e->isa : "best",
-                  a->activations ? a->activations : "int8", e->no_fuse ? " no-fuse" : "", e->pin ? " pin" : "",
-                  e->no_huge_pages ? " no-huge-pages" : "", e->attention ? e->attention : "flash");
+    hy_buf_printf(&b,
+                  "threads=%" PRIu64 "/%" PRIu64 " step=%" PRIu64
+                  " kv=%s/%s weights=%s%s isa=%s activations=%s%s%s%s attention=%s",
+                  a->n_threads, a->n_threads_decode, a->n_step, a->kv_mode ? a->kv_mode : "paged",
+                  e->kv_type ? e->kv_type : "auto", e->weights ? e->weights : "file", e->weights_all ? "+" : "",
+                  e->isa ? e->isa : "best", a->activations ? a->activations : "int8", e->no_fuse ? " no-fuse" : "",
+                  e->pin ? " pin" : "", e->no_huge_pages ? " no-huge-pages" : "",
+                  e->attention ? e->attention : "flash");
     if (!b.failed) return b.data;
     hy_buf_free(&b);
     return NULL;
@@ -73,7 +75,8 @@ static bool sound(const json_t *o)
     const json_t *shapes = json_object_get(o, "shapes"), *s;
     static const char *const texts[] = { "machine", "model", "flags", "commit", "at", "name" };
     const char *format = json_string_value(json_object_get(o, "format"));
-    if (!format || strcmp(format, FORMAT) != 0 || json_array_size(shapes) == 0 || json_array_size(shapes) > BENCH_SHAPES_MAX)
+    if (!format || strcmp(format, FORMAT) != 0 || json_array_size(shapes) == 0 ||
+        json_array_size(shapes) > BENCH_SHAPES_MAX)
         return false;
     for (size_t i = 0; i < HY_COUNT(texts); i++)
         if (!json_is_string(json_object_get(o, texts[i]))) return false;
@@ -101,8 +104,11 @@ static void load_one(bench_keep *k, const char *name)
     hy_buf_printf(&path, "%s/%s", k->folder, name);
     json_error_t je;
     json_t *o = NULL;
-    if (!path.failed && hy_read_file(path.data, FILE_MAX_BYTES, &text, &n, &err) == HY_OK) o = json_loadb(text, n, 0, &je);
-    if (!sound(o)) cli_error("bench", "%s: not used: %s", path.data ? path.data : name, text ? "no result of hayate bench" : err.msg);
+    if (!path.failed && hy_read_file(path.data, FILE_MAX_BYTES, &text, &n, &err) == HY_OK)
+        o = json_loadb(text, n, 0, &je);
+    if (!sound(o))
+        cli_error("bench", "%s: not used: %s", path.data ? path.data : name,
+                  text ? "no result of hayate bench" : err.msg);
     else if (equal(o, "machine", k->machine) && equal(o, "model", k->model) && equal(o, "flags", k->flags))
         json_array_append(k->kept, o);
     json_decref(o);
@@ -120,7 +126,8 @@ static void load_all(bench_keep *k)
     struct dirent *e;
     while (d && (e = readdir(d))) {
         size_t len = strlen(e->d_name);
-        if (strncmp(e->d_name, begin, strlen(begin)) != 0 || len < 5 || strcmp(e->d_name + len - 5, ".json") != 0) continue;
+        if (strncmp(e->d_name, begin, strlen(begin)) != 0 || len < 5 || strcmp(e->d_name + len - 5, ".json") != 0)
+            continue;
         char **more = hy_realloc_array(names, n + 1, sizeof *names);
         if (!more) break;
         names = more;
@@ -153,9 +160,14 @@ static bool find_base(bench_keep *k)
             return true;
         }
     }
-    if (n) return cli_error("bench", "--compare: no result is called '%s' or of such a commit, for this model, machine and options, in %s",
-                            want, k->folder), false;
-    if (!k->a->quiet) fprintf(stderr, "bench: nothing is kept yet to compare with, for this model, machine and options\n");
+    if (n)
+        return cli_error("bench",
+                         "--compare: no result is called '%s' or of such a commit, for this model, machine and "
+                         "options, in %s",
+                         want, k->folder),
+               false;
+    if (!k->a->quiet)
+        fprintf(stderr, "bench: nothing is kept yet to compare with, for this model, machine and options\n");
     return true;
 }
 
@@ -167,11 +179,14 @@ bool bench_keep_open(bench_keep *k, const cli_args *a)
     hy_buf folder = { 0 };
     if (!cli_share("bench", "--noise-floor", a->noise_floor, 1, &k->floor)) return false;
     if (a->compare && a->repeats < 4)
-        return cli_error("bench", "--compare: %" PRIu64 " repeats cannot tell a change from noise: -r 4 at least", a->repeats), false;
+        return cli_error("bench", "--compare: %" PRIu64 " repeats cannot tell a change from noise: -r 4 at least",
+                         a->repeats),
+               false;
     if (hy_tool_machine(&k->machine, &err) != HY_OK || hy_tool_model_id(a->pos[0], k->model, &err) != HY_OK)
         return cli_fail("bench", &err), false;
     if (a->results) hy_buf_str(&folder, a->results);
-    else if (!default_folder(&folder)) return cli_error("bench", "no folder for results: HOME is not set; --results DIR names one"), false;
+    else if (!default_folder(&folder))
+        return cli_error("bench", "no folder for results: HOME is not set; --results DIR names one"), false;
     k->folder = folder.data;
     k->flags = flags_of(a);
     k->kept = json_array();
@@ -211,8 +226,10 @@ static uint32_t repeats_of(const json_t *o, const bench_shape *s, double out[BEN
     json_t *shapes = json_object_get(o, "shapes"), *t;
     size_t i, k;
     json_array_foreach(shapes, i, t) {
-        if (!equal(t, "test", test_of(s)) || json_integer_value(json_object_get(t, "n")) != (s->n_prompt ? s->n_prompt : s->n_gen) ||
-            json_integer_value(json_object_get(t, "depth")) != s->depth || json_integer_value(json_object_get(t, "rows")) != s->rows)
+        if (!equal(t, "test", test_of(s)) ||
+            json_integer_value(json_object_get(t, "n")) != (s->n_prompt ? s->n_prompt : s->n_gen) ||
+            json_integer_value(json_object_get(t, "depth")) != s->depth ||
+            json_integer_value(json_object_get(t, "rows")) != s->rows)
             continue;
         const json_t *tps = json_object_get(t, "tps");
         for (k = 0; k < json_array_size(tps); k++) out[k] = json_number_value(json_array_get(tps, k));
@@ -266,15 +283,16 @@ static void print_change(const bench_shape *s, bool json)
     if (!json) {
         printf("%-32s ", name);
         if (c->known)
-            printf("%10.2f before, %+6.1f %% (p = %.3f, below %.0f %% counts as noise): %s%s\n", c->base, 100 * (c->ratio - 1), c->p,
-                   100 * c->floor, verdict, c->doubted ? " (slower once, not when measured again)" : "");
+            printf("%10.2f before, %+6.1f %% (p = %.3f, below %.0f %% counts as noise): %s%s\n", c->base,
+                   100 * (c->ratio - 1), c->p, 100 * c->floor, verdict,
+                   c->doubted ? " (slower once, not when measured again)" : "");
         else printf("%s: the base has not measured it\n", verdict);
         return;
     }
     printf("{\"compare\":\"%s\",\"verdict\":\"%s\"", name, verdict);
     if (c->known)
-        printf(",\"base\":%.3f,\"ratio\":%.5f,\"p\":%.6f,\"floor\":%.4f,\"confirmed\":%s", c->base, c->ratio, isnan(c->p) ? 1 : c->p,
-               c->floor, c->doubted ? "false" : "true");
+        printf(",\"base\":%.3f,\"ratio\":%.5f,\"p\":%.6f,\"floor\":%.4f,\"confirmed\":%s", c->base, c->ratio,
+               isnan(c->p) ? 1 : c->p, c->floor, c->doubted ? "false" : "true");
     printf("}\n");
 }
 
@@ -282,11 +300,12 @@ uint32_t bench_keep_report(const bench_keep *k, const bench_shape *list, uint32_
 {
     uint32_t slower = 0;
     if (!k->base) return 0;
-    const char *commit = json_string_value(json_object_get(k->base, "commit")), *at = json_string_value(json_object_get(k->base, "at"));
+    const char *commit = json_string_value(json_object_get(k->base, "commit")),
+               *at = json_string_value(json_object_get(k->base, "at"));
     const char *called = json_string_value(json_object_get(k->base, "name"));
     bool json = k->a->json;
     if (!json)
-        printf("\nagainst %s%s%s of %s (now: %s)\n", commit, *called ? ", " : "", called, at, HY_COMMIT);
+        printf("\nagainst %s%s%s of %s (now: %s)\n", commit, *called ? ", " : "", called, at, hy_commit);
     for (uint32_t i = 0; i < n_shape; i++) {
         print_change(&list[i], json);
         slower += list[i].change.change == HY_CHANGE_SLOWER;
@@ -297,20 +316,22 @@ uint32_t bench_keep_report(const bench_keep *k, const bench_shape *list, uint32_
         if (list[i].change.change != HY_CHANGE_SLOWER) continue;
         char name[64];
         bench_shape_name(&list[i], name);
-        fprintf(stderr, "hayate bench: slower: %s: %.1f %% less than %s\n", name, 100 * (1 - list[i].change.ratio), commit);
+        fprintf(stderr, "hayate bench: slower: %s: %.1f %% less than %s\n", name, 100 * (1 - list[i].change.ratio),
+                commit);
     }
     return slower;
 }
 
-/* ---- keeping ------------------------------------------------------------------------------------------------------ */
+/* ---- keeping --------------------------------------------------------------------------------------------- */
 
 static json_t *shape_json(const bench_shape *s, uint32_t n, const hy_facts *f)
 {
     json_t *tps = json_array();
     for (uint32_t i = 0; i < n; i++) json_array_append_new(tps, json_real(s->tps[i]));
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:o}", "test", test_of(s), "n", (int)(s->n_prompt ? s->n_prompt : s->n_gen),
-                     "depth", (int)s->depth, "rows", (int)s->rows, "threads", (int)f->n_threads, "threads_decode",
-                     (int)f->n_threads_decode, "isa", f->isa, "kv_type", f->kv_type, "tps", tps);
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:o}", "test", test_of(s), "n",
+                     (int)(s->n_prompt ? s->n_prompt : s->n_gen), "depth", (int)s->depth, "rows", (int)s->rows,
+                     "threads", (int)f->n_threads, "threads_decode", (int)f->n_threads_decode, "isa", f->isa,
+                     "kv_type", f->kv_type, "tps", tps);
 }
 
 bool bench_keep_save(const bench_keep *k, const bench_shape *list, uint32_t n_shape, uint32_t n, const hy_facts *f)
@@ -324,19 +345,22 @@ bool bench_keep_save(const bench_keep *k, const bench_shape *list, uint32_t n_sh
     }
     const char *file = strrchr(k->a->pos[0], '/');
     json_t *file_name = json_string(file && file[1] ? file + 1 : k->a->pos[0]), *called = json_string(k->a->save);
-    json_t *o = json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:f, s:o, s:o}", "format", FORMAT, "name",
-                          called ? called : json_string(""), "at", k->at, "commit", HY_COMMIT, "version", HY_VERSION, "machine",
-                          k->machine, "model", k->model, "file", file_name ? file_name : json_string("?"), "family", f->family,
-                          "flags", k->flags, "load", k->load, "shapes", shapes, "regressed", slower);
+    json_t *o = json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:f, s:o, s:o}", "format", FORMAT,
+                          "name", called ? called : json_string(""), "at", k->at, "commit", hy_commit, "version",
+                          HY_VERSION, "machine", k->machine, "model", k->model, "file",
+                          file_name ? file_name : json_string("?"), "family", f->family, "flags", k->flags, "load",
+                          k->load, "shapes", shapes, "regressed", slower);
     char *text = o ? json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL, begin[64];
     json_decref(o);
     hy_buf path = { 0 };
     hy_err err;
     prefix_of(k, begin);
-    hy_buf_printf(&path, "%s/%s%s-%" PRIu64 ".json", k->folder, begin, k->at, hy_now_us() % 1000000); /* two in a second */
+    hy_buf_printf(&path, "%s/%s%s-%" PRIu64 ".json", k->folder, begin, k->at,
+                  hy_now_us() % 1000000); /* two in a second */
     bool good = text && !path.failed;
     if (!good) cli_error("bench", "out of memory");
-    else if (!hy_make_folders(path.data)) good = (cli_error("bench", "%s: cannot be made: %s", k->folder, strerror(errno)), false);
+    else if (!hy_make_folders(path.data))
+        good = (cli_error("bench", "%s: cannot be made: %s", k->folder, strerror(errno)), false);
     else if (hy_write_file(path.data, text, strlen(text), &err) != HY_OK) good = (cli_fail("bench", &err), false);
     if (good && !k->a->quiet) fprintf(stderr, "bench: kept as %s\n", path.data);
     free(text); /* jansson's */

@@ -47,12 +47,13 @@ bool cli_use_tuned(const char *command, cli_args *a)
     if (a->no_tuned) return true;
     hy_status s = hy_tool_tuned(a->pos[0], a->tuned, &a->found, &err);
     if (s != HY_OK && a->tuned) return cli_fail(command, &err), false;
-    if (s != HY_OK) return cli_error(command, "%s; `hayate tune` writes it anew, --no-tuned ignores it", err.msg), false;
+    if (s != HY_OK)
+        return cli_error(command, "%s; `hayate tune` writes it anew, --no-tuned ignores it", err.msg), false;
     if (a->found.state == HY_TUNED_NONE) return true;
     if (a->found.state == HY_TUNED_FITS) return apply(c, &a->found, a);
     if (!a->quiet)
-        fprintf(stderr, "tuned: not used: %s%swhat was found is %s; `hayate tune` measures here\n", a->tuned ? a->tuned : "",
-                a->tuned ? ": " : "", stale(a->found.state));
+        fprintf(stderr, "tuned: not used: %s%swhat was found is %s; `hayate tune` measures here\n",
+                a->tuned ? a->tuned : "", a->tuned ? ": " : "", stale(a->found.state));
     return true;
 }
 
@@ -78,7 +79,8 @@ bool cli_share(const char *command, const char *name, const char *text, double m
     if (!text) return true;
     snprintf(number, sizeof number, "%.60s", text);
     bool percent = cut(number, ends, HY_COUNT(ends)) >= 0;
-    if (hy_parse_f64(name, number, 0, percent ? 100 * max : max, out, &err) != HY_OK) return cli_fail(command, &err), false;
+    if (hy_parse_f64(name, number, 0, percent ? 100 * max : max, out, &err) != HY_OK)
+        return cli_fail(command, &err), false;
     if (percent) *out /= 100;
     return true;
 }

@@ -20,13 +20,19 @@ static hy_status check(hy_tune_params *p, hy_tune_goal *goal, hy_err *err)
         p->text = hy_tune_text;
         p->n_text = strlen(hy_tune_text);
     }
-    if (!(p->minutes > 0 && p->minutes <= 1440)) return hy_fail(err, HY_E_ARG, "minutes: %g is not in 0..1440", p->minutes);
-    if (!(p->quality_loss >= 0 && p->quality_loss <= 1)) return hy_fail(err, HY_E_ARG, "quality_loss: %g is not in 0..1", p->quality_loss);
-    if (!(p->speed_loss >= 0 && p->speed_loss <= 0.9)) return hy_fail(err, HY_E_ARG, "speed_loss: %g is not in 0..0.9", p->speed_loss);
-    if (!(p->ttft_ms >= 0 && p->ttft_ms <= 3.6e6)) return hy_fail(err, HY_E_ARG, "ttft_ms: %g is not in 0..3600000", p->ttft_ms);
+    if (!(p->minutes > 0 && p->minutes <= 1440))
+        return hy_fail(err, HY_E_ARG, "minutes: %g is not in 0..1440", p->minutes);
+    if (!(p->quality_loss >= 0 && p->quality_loss <= 1))
+        return hy_fail(err, HY_E_ARG, "quality_loss: %g is not in 0..1", p->quality_loss);
+    if (!(p->speed_loss >= 0 && p->speed_loss <= 0.9))
+        return hy_fail(err, HY_E_ARG, "speed_loss: %g is not in 0..0.9", p->speed_loss);
+    if (!(p->ttft_ms >= 0 && p->ttft_ms <= 3.6e6))
+        return hy_fail(err, HY_E_ARG, "ttft_ms: %g is not in 0..3600000", p->ttft_ms);
     if (p->n_stream > 256) return hy_fail(err, HY_E_ARG, "%u streams are more than 256", p->n_stream);
     if (p->ttft_ms > 0 && *goal == HY_TUNE_TTFT)
-        return hy_fail(err, HY_E_ARG, "a limit of the time to the first token is for the goals throughput and memory; this goal makes it small");
+        return hy_fail(err, HY_E_ARG,
+                       "a limit of the time to the first token is for the goals throughput and memory; this goal "
+                       "makes it small");
     return HY_OK;
 }
 
@@ -40,12 +46,15 @@ static char *key_of(const hy_tune_params *p, const hy_options *o, const char *mo
     char *machine = hy_machine_key(&top);
     hy_buf b = { 0 };
     if (machine)
-        hy_buf_printf(&b, "%s; model %s; %s, quality %g, speed %g, ttft %g, prompt %u, gen %u, streams %u, text %016llx; "
-                      "threads %u %u, ctx %u, seq %u, step %u, kv %s %d %llu, isa %s, weights %s %d, draft %s, spec %s %u, %d%d%d%d%d",
-                      machine, model_id, p->goal, p->quality_loss, p->speed_loss, p->ttft_ms, p->n_prompt, p->n_gen, p->n_stream,
-                      (unsigned long long)hy_hash64(p->text, p->n_text, 0), o->n_threads, o->n_threads_decode, o->n_ctx, o->n_seq,
-                      o->n_step, o->kv_type ? o->kv_type : "", (int)o->kv_mode, (unsigned long long)o->kv_tokens,
-                      o->isa ? o->isa : "", o->weights ? o->weights : "", o->weights_all, o->draft ? o->draft : "",
+        hy_buf_printf(&b,
+                      "%s; model %s; %s, quality %g, speed %g, ttft %g, prompt %u, gen %u, streams %u, text %016llx; "
+                      "threads %u %u, ctx %u, seq %u, step %u, kv %s %d %llu, isa %s, weights %s %d, draft %s, spec "
+                      "%s %u, %d%d%d%d%d",
+                      machine, model_id, p->goal, p->quality_loss, p->speed_loss, p->ttft_ms, p->n_prompt, p->n_gen,
+                      p->n_stream, (unsigned long long)hy_hash64(p->text, p->n_text, 0), o->n_threads,
+                      o->n_threads_decode, o->n_ctx, o->n_seq, o->n_step, o->kv_type ? o->kv_type : "",
+                      (int)o->kv_mode, (unsigned long long)o->kv_tokens, o->isa ? o->isa : "",
+                      o->weights ? o->weights : "", o->weights_all, o->draft ? o->draft : "",
                       o->speculate ? o->speculate : "", o->spec_max, o->act_f32, o->no_fuse, o->pin, o->no_huge_pages,
                       o->packed_cache);
     hy_free(machine);
@@ -62,7 +71,8 @@ static hy_status put_config(json_t *report, const hy_tune_params *p, const char 
     hy_buf path = { 0 };
     const char *text = json_string_value(json_object_get(report, "config"));
     hy_cpu_topology(&top);
-    bool kept = text && hy_tuned_name(model_id, &top, name) && hy_cache_file(name, &path) && hy_write_file(path.data, text, strlen(text), NULL) == HY_OK;
+    bool kept = text && hy_tuned_name(model_id, &top, name) && hy_cache_file(name, &path) &&
+                hy_write_file(path.data, text, strlen(text), NULL) == HY_OK;
     json_object_set_new(report, "path", kept ? json_string(path.data) : json_null());
     hy_buf_free(&path);
     if (text && p->out) HY_TRY(hy_write_file(p->out, text, strlen(text), err));
@@ -98,11 +108,13 @@ static void put_model(json_t *report, const char *path, const char *id, const hy
     size_t from = n;
     while (from > 0 && path[from - 1] != '/') from--;
     json_t *name = json_stringn(path + from, n - from), *title = json_string(f.name && f.name[0] ? f.name : "");
-    json_object_set_new(report, "model", json_pack("{s:s, s:o, s:o, s:s}", "id", id, "file", name ? name : json_string("?"), "name",
-                                                   title ? title : json_string(""), "family", f.family ? f.family : ""));
+    json_object_set_new(report, "model",
+                        json_pack("{s:s, s:o, s:o, s:s}", "id", id, "file", name ? name : json_string("?"), "name",
+                                  title ? title : json_string(""), "family", f.family ? f.family : ""));
 }
 
-static hy_status fresh(const hy_options *o, const hy_tune_params *p, hy_tune_goal goal, const char *id, json_t **out, hy_err *err)
+static hy_status fresh(const hy_options *o, const hy_tune_params *p, hy_tune_goal goal, const char *id, json_t **out,
+                       hy_err *err)
 {
     hy_tune_bench *b = HY_NEW(hy_tune_bench);
     hy_tune_search *s = HY_NEW(hy_tune_search);
@@ -150,6 +162,13 @@ static hy_status print(json_t *report, bool json, char **out, hy_err *err)
     return hy_buf_take(&b, out, err);
 }
 
+/* A search that ran out of time is no answer for who gives more. */
+static bool wants_more(const json_t *kept, const hy_tune_params *p)
+{
+    double had = json_number_value(json_object_get(json_object_get(kept, "asked"), "minutes"));
+    return json_is_true(json_object_get(kept, "out_of_time")) && p->minutes > had;
+}
+
 hy_status hy_tool_tune(const hy_options *o, const hy_tune_params *params, char **report, hy_err *err)
 {
     hy_tune_params p = *params;
@@ -163,7 +182,7 @@ hy_status hy_tool_tune(const hy_options *o, const hy_tune_params *params, char *
     if (!key) return hy_fail_memory(err, "machine", 256);
     json_t *all = p.fresh ? NULL : hy_cache_get("tune", key);
     hy_status s = HY_OK;
-    bool kept = json_string_value(json_object_get(all, "config")) != NULL;
+    bool kept = json_string_value(json_object_get(all, "config")) && !wants_more(all, &p);
     if (!kept) {
         json_decref(all);
         s = fresh(o, &p, goal, id, &all, err);

@@ -50,7 +50,8 @@ typedef struct hy_tune_trial {
 typedef struct hy_tune_field {
     void *ctx;
     hy_status (*measure)(void *ctx, const hy_tune_point *p, hy_tune_sample *out, hy_err *err);
-    hy_status (*loss)(void *ctx, const hy_tune_point *p, double *out, hy_err *err); /* of quality, against the defaults */
+    hy_status (*loss)(void *ctx, const hy_tune_point *p, double *out,
+                      hy_err *err); /* of quality, against the defaults */
     double (*spent)(void *ctx);/* share of the time that is over; 1 and more: all */
     void (*trying)(void *ctx, uint32_t knob, uint32_t value); /* or NULL */
 } hy_tune_field;
@@ -63,7 +64,8 @@ typedef struct hy_tune_search {
     double floor;              /* least gain that counts, as a share */
     double loss_max;           /* of quality; lossy settings are left alone when it is 0 */
     double guard_max[2];       /* 0: none */
-    double guard_share[2];     /* limits as shares of the defaults' (1.1: a tenth worse), 0: none; such a guard is compared in
+    double guard_share
+        [2]; /* limits as shares of the defaults' (1.1: a tenth worse), 0: none; such a guard is compared in
                                   pairs, as costs are: machines change while they are measured */
     double best_share[2];      /* of the best point's guards to the defaults' */
     /* results */
@@ -78,7 +80,7 @@ typedef struct hy_tune_search {
     bool stopped, out_of_time; /* cancelled; not everything was tried */
 } hy_tune_search;
 
-/* Fills the results. HY_E_CANCELLED of the measurer is no failure: `stopped`, and the best that was confirmed by then. */
+/* Fills the results. HY_E_CANCELLED of the measurer is no failure: `stopped`, and the best that was found by then. */
 hy_status hy_tune_run(hy_tune_search *s, hy_err *err);
 
 /* ---- the settings (tune_knobs.c) -------------------------------------------------------------------- */
@@ -116,9 +118,11 @@ void hy_tune_knobs(const hy_tune_place *p, hy_tune_knob out[HY_TUNE_K_COUNT]);
 /* Numbers of threads worth trying beside `chosen`, never more than the quota allows. Returns how many. */
 uint32_t hy_tune_thread_values(const hy_topology *top, uint32_t chosen, uint32_t out[HY_TUNE_VALUES]);
 /* The options of a point. Strings point into knobs. */
-void hy_tune_apply(const hy_tune_place *p, const hy_tune_knob knob[HY_TUNE_K_COUNT], const hy_tune_point *at, hy_options *o);
+void hy_tune_apply(const hy_tune_place *p, const hy_tune_knob knob[HY_TUNE_K_COUNT], const hy_tune_point *at,
+                   hy_options *o);
 /* The lines of the config file for a point: "threads = 2\n". */
-void hy_tune_lines(const hy_tune_place *p, const hy_tune_knob knob[HY_TUNE_K_COUNT], const hy_tune_point *at, hy_buf *out);
+void hy_tune_lines(const hy_tune_place *p, const hy_tune_knob knob[HY_TUNE_K_COUNT], const hy_tune_point *at,
+                   hy_buf *out);
 
 /* ---- measuring (tune_measure.c) ----------------------------------------------------------------------- */
 

@@ -33,7 +33,8 @@ uint32_t hy_tune_thread_values(const hy_topology *top, uint32_t chosen, uint32_t
     const uint32_t most = top->n_thread_default; /* cores allowed, no more than the quota */
     uint32_t all[HY_TUNE_VALUES], n = 0, k = 0;
     /* two threads on a core share its units: seldom better, but it happens where memory is slow to answer */
-    if (top->quota_cpus <= 0 && top->n_cpu_allowed > most) all[n++] = HY_MIN(top->n_cpu_allowed, (uint32_t)HY_THREADS_MAX);
+    if (top->quota_cpus <= 0 && top->n_cpu_allowed > most)
+        all[n++] = HY_MIN(top->n_cpu_allowed, (uint32_t)HY_THREADS_MAX);
     all[n++] = most;
     if (most >= 4) all[n++] = most - most / 4;
     for (uint32_t half = most / 2; half >= 1 && n < HY_TUNE_VALUES - 1; half /= 2) all[n++] = half;
@@ -113,7 +114,10 @@ static void huge_pages(const hy_tune_place *p, hy_tune_knob *k)
 
 static void weights(const hy_tune_place *p, hy_tune_knob *k)
 {
-    static const struct { const char *name; double from; } types[] = { { "q8_0", 9 }, { "q5_0", 6.2 }, { "iq4_nl", 5.2 }, { "q4_0", 5.2 } };
+    static const struct {
+        const char *name;
+        double from;
+    } types[] = { { "q8_0", 9 }, { "q5_0", 6.2 }, { "iq4_nl", 5.2 }, { "q4_0", 5.2 } };
     put(k, "as in the file");
     if (p->o->weights) {
         snprintf(k->value[0], sizeof k->value[0], "%.20s", p->o->weights);
@@ -144,8 +148,9 @@ static void kv(const hy_tune_place *p, hy_tune_knob *k)
 
 void hy_tune_knobs(const hy_tune_place *p, hy_tune_knob out[HY_TUNE_K_COUNT])
 {
-    static const char *const names[HY_TUNE_K_COUNT] = { "weights", "kv-type", "threads", "threads-decode", "step", "speculate",
-                                                        "pin", "no-huge-pages", "page" };
+    static const char *const names[HY_TUNE_K_COUNT] = { "weights", "kv-type",   "threads", "threads-decode",
+                                                        "step",    "speculate", "pin",     "no-huge-pages",
+                                                        "page" };
     memset(out, 0, HY_TUNE_K_COUNT * sizeof *out);
     for (int i = 0; i < HY_TUNE_K_COUNT; i++) out[i].name = names[i];
     weights(p, &out[HY_TUNE_K_WEIGHTS]);
@@ -167,7 +172,8 @@ static uint32_t number(const hy_tune_knob *k, uint32_t i)
     return (uint32_t)strtoul(k->value[i], NULL, 10);
 }
 
-void hy_tune_apply(const hy_tune_place *p, const hy_tune_knob knob[HY_TUNE_K_COUNT], const hy_tune_point *at, hy_options *o)
+void hy_tune_apply(const hy_tune_place *p, const hy_tune_knob knob[HY_TUNE_K_COUNT], const hy_tune_point *at,
+                   hy_options *o)
 {
     const uint8_t *v = at->at;
     bool any = false;
@@ -188,7 +194,8 @@ void hy_tune_apply(const hy_tune_place *p, const hy_tune_knob knob[HY_TUNE_K_COU
     if (v[HY_TUNE_K_HUGE]) o->no_huge_pages = true;
 }
 
-void hy_tune_lines(const hy_tune_place *p, const hy_tune_knob knob[HY_TUNE_K_COUNT], const hy_tune_point *at, hy_buf *out)
+void hy_tune_lines(const hy_tune_place *p, const hy_tune_knob knob[HY_TUNE_K_COUNT], const hy_tune_point *at,
+                   hy_buf *out)
 {
     for (int i = 0; i < HY_TUNE_K_COUNT; i++) {
         const char *value = knob[i].value[at->at[i]];

@@ -75,7 +75,8 @@ static hy_status first_token(hy_tune_bench *b, hy_engine *e, double *ttft_ms, hy
     double v[SAMPLE_MOST];
     uint32_t n = 0;
     uint64_t t0 = hy_now_us();
-    while (n < SAMPLE_MOST && (n == 0 || hy_now_us() - t0 < SAMPLE_US)) HY_TRY(one_prompt(b, e, b->params.n_prompt, &v[n++], err));
+    while (n < SAMPLE_MOST && (n == 0 || hy_now_us() - t0 < SAMPLE_US))
+        HY_TRY(one_prompt(b, e, b->params.n_prompt, &v[n++], err));
     *ttft_ms = hy_median(v, n);
     return HY_OK;
 }
@@ -120,7 +121,8 @@ static double memory_of(const hy_engine *e)
     double sum = 0;
     hy_engine_stats(e, &st);
     for (uint32_t i = 0; i < st.n_ledger; i++)
-        if (strcmp(st.ledger[i].name, "files") != 0 && strcmp(st.ledger[i].name, "other") != 0) sum += (double)st.ledger[i].bytes;
+        if (strcmp(st.ledger[i].name, "files") != 0 && strcmp(st.ledger[i].name, "other") != 0)
+            sum += (double)st.ledger[i].bytes;
     return sum;
 }
 
@@ -289,15 +291,18 @@ static hy_status prompts(hy_tune_bench *b, const hy_engine *e, hy_err *err)
 {
     hy_tune_params *p = &b->params;
     HY_TRY(hy_engine_tokenize(e, p->text, p->n_text, true, false, &b->text_ids, &b->n_text_ids, err));
-    if (b->n_text_ids < 2) return hy_fail(err, HY_E_ARG, "the text has %zu tokens; at least 2 are needed", b->n_text_ids);
+    if (b->n_text_ids < 2)
+        return hy_fail(err, HY_E_ARG, "the text has %zu tokens; at least 2 are needed", b->n_text_ids);
     uint32_t n = (uint32_t)HY_MIN((uint64_t)p->n_prompt, b->place.n_ctx - 1);
     int32_t *ids = hy_realloc_array(b->text_ids, HY_MAX((size_t)n, b->n_text_ids), sizeof *ids);
     if (!ids) return hy_fail_memory(err, "prompt", n * sizeof *ids);
     b->text_ids = ids;
-    for (size_t i = b->n_text_ids; i < n; i++) ids[i] = ids[1 + (i - 1) % (b->n_text_ids - 1)]; /* the first may be BOS */
+    for (size_t i = b->n_text_ids; i < n; i++)
+        ids[i] = ids[1 + (i - 1) % (b->n_text_ids - 1)]; /* the first may be BOS */
     p->n_prompt = n;
     for (size_t i = 0; i < HY_COUNT(hy_tune_task); i++)
-        HY_TRY(hy_engine_tokenize(e, hy_tune_task[i], strlen(hy_tune_task[i]), true, false, &b->task_ids[i], &b->n_task_ids[i], err));
+        HY_TRY(hy_engine_tokenize(e, hy_tune_task[i], strlen(hy_tune_task[i]), true, false, &b->task_ids[i],
+                                  &b->n_task_ids[i], err));
     return HY_OK;
 }
 

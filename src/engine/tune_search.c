@@ -75,14 +75,15 @@ static bool shares(const hy_tune_search *s, const runner *r, const double base_s
         double x[HY_TUNE_ROUNDS];
         out[i] = 1;
         if (!(s->guard_share[i] > 0)) continue;
-        for (uint32_t k = 0; k < r->n; k++) x[k] = r->base[k].guard[i] > 0 ? r->sample[k].guard[i] / r->base[k].guard[i] : 1;
+        for (uint32_t k = 0; k < r->n; k++)
+            x[k] = r->base[k].guard[i] > 0 ? r->sample[k].guard[i] / r->base[k].guard[i] : 1;
         out[i] = base_share[i] * hy_median(x, r->n);
         within &= out[i] <= s->guard_share[i];
     }
     return within;
 }
 
-/* Ratio and spread of the rounds so far. Where the best point itself is beyond a limit, coming nearer to it is the goal. */
+/* Ratio and spread of the rounds so far. Where the best point itself is beyond a limit, the goal is to come nearer. */
 static void judge(const hy_tune_search *s, runner *r, const double base_share[2])
 {
     hy_tune_sample mine, base;
@@ -92,7 +93,8 @@ static void judge(const hy_tune_search *s, runner *r, const double base_share[2]
     hy_tune_trial *t = r->trial;
     t->nearer = beyond(s, &base) > 1;
     for (uint32_t i = 0; i < r->n; i++)
-        r->ratio[i] = t->nearer ? beyond(s, &r->sample[i]) / beyond(s, &r->base[i]) : r->sample[i].cost / r->base[i].cost;
+        r->ratio[i] = t->nearer ? beyond(s, &r->sample[i]) / beyond(s, &r->base[i])
+                                : r->sample[i].cost / r->base[i].cost;
     t->n_round = r->n;
     t->cost = t->nearer ? mine.guard[0] : mine.cost;
     t->base_cost = t->nearer ? base.guard[0] : base.cost;
@@ -208,7 +210,8 @@ static hy_status one_knob(hy_tune_search *s, uint32_t knob, bool *changed, hy_er
     for (uint32_t i = 0; i < n; i++)
         if (r[i].trial->verdict == HY_TUNE_BETTER && (!first || r[i].trial->ratio < first->trial->ratio)) first = &r[i];
     for (uint32_t i = 0; i < n; i++)
-        if (&r[i] != first && r[i].trial->verdict == HY_TUNE_BETTER) r[i].trial->verdict = HY_TUNE_WORSE; /* than the winner */
+        if (&r[i] != first && r[i].trial->verdict == HY_TUNE_BETTER)
+            r[i].trial->verdict = HY_TUNE_WORSE; /* than the winner */
     if (first) {
         s->best = first->point;
         (void)shares(s, first, (const double[2]){ s->best_share[0], s->best_share[1] }, s->best_share);

@@ -89,7 +89,8 @@ static bool kept_at(const char *model, char id[17], hy_buf *path)
     char name[80];
     hy_err none; /* a model that cannot be read is reported by whoever opens it */
     hy_cpu_topology(&top);
-    if (hy_tool_model_id(model, id, &none) != HY_OK || !hy_tuned_name(id, &top, name) || !hy_cache_folder(path)) return false;
+    if (hy_tool_model_id(model, id, &none) != HY_OK || !hy_tuned_name(id, &top, name) || !hy_cache_folder(path))
+        return false;
     hy_buf_printf(path, "/%s", name);
     return !path->failed;
 }
@@ -177,7 +178,8 @@ static hy_status take_setting(hy_tuned *t, char *line, const char *where, hy_err
     if (!k) return hy_fail(err, HY_E_FORMAT, "%s: '%.60s' is nothing that `hayate tune` sets", where, name);
     HY_TRY(check_value(k, value, where, err));
     for (uint32_t i = 0; i < t->n; i++)
-        if (strcmp(t->item[i].name, k->name) == 0) return hy_fail(err, HY_E_FORMAT, "%s: '%s' stands here twice", where, name);
+        if (strcmp(t->item[i].name, k->name) == 0)
+            return hy_fail(err, HY_E_FORMAT, "%s: '%s' stands here twice", where, name);
     if (t->n == HY_TUNED_MAX) return hy_fail(err, HY_E_FORMAT, "%s: more than %d settings", where, HY_TUNED_MAX);
     t->item[t->n].name = k->name;
     t->item[t->n++].value = value;
@@ -201,8 +203,12 @@ static void take_head(head *h, char *s)
 static hy_status check_head(hy_tuned *t, const head *h, hy_err *err)
 {
     if (!h->version || !h->machine || !h->model || !h->goal || !h->gain)
-        return hy_fail(err, HY_E_FORMAT, "%s: its head lacks '#! %s'", t->path, !h->version ? "version" : !h->machine ? "machine"
-                       : !h->model ? "model" : !h->goal ? "goal" : "gain");
+        return hy_fail(err, HY_E_FORMAT, "%s: its head lacks '#! %s'", t->path,
+                       !h->version   ? "version"
+                       : !h->machine ? "machine"
+                       : !h->model   ? "model"
+                       : !h->goal    ? "goal"
+                                     : "gain");
     if (strlen(h->goal) >= sizeof t->goal || !in_list("ttft,throughput,memory", h->goal))
         return hy_fail(err, HY_E_FORMAT, "%s: goal '%.40s' is not one of ttft, throughput, memory", t->path, h->goal);
     snprintf(t->goal, sizeof t->goal, "%s", h->goal);
@@ -238,7 +244,8 @@ static hy_status read_lines(hy_tuned *t, const char *model, hy_err *err)
         char *at = trim(s);
         if (++line == 1) {
             if (strcmp(at, first) != 0)
-                return hy_fail(err, HY_E_FORMAT, "%s: not a file of `hayate tune`: its first line is not '%s'", t->path, first);
+                return hy_fail(err, HY_E_FORMAT, "%s: not a file of `hayate tune`: its first line is not '%s'",
+                               t->path, first);
         } else if (at[0] == '#' && at[1] == '!') {
             take_head(&h, trim(at + 2));
         } else if (*at && *at != '#') {

@@ -193,7 +193,7 @@ static void test_limits(void **state)
     run(s);
     assert_int_equal(s->best.at[0], 0);
     free(s);
-    fake g = { 0 };                                /* the defaults are beyond the limit: nearer is better, whatever it costs */
+    fake g = { 0 }; /* the defaults are beyond the limit: nearer is better, whatever it costs */
     g.factor[0][1] = 1.3, g.guard[0][1] = 0.5;
     g.factor[0][2] = 0.7, g.guard[0][2] = 1.2;
     s = begin(&g, 1, 3);
@@ -323,8 +323,16 @@ static void test_half_a_core(void **state)
     hy_options o;
     hy_options_init(&o);
     for (int goal = 0; goal < HY_TUNE_GOALS; goal++) {
-        hy_tune_place p = { .top = t, .goal = (hy_tune_goal)goal, .o = &o, .n_threads = 1, .n_threads_decode = 1, .n_step = 256,
-                            .n_ctx = 2048, .n_prompt = 512, .kv_type = "f16", .bits = 4.5 };
+        hy_tune_place p = { .top = t,
+                            .goal = (hy_tune_goal)goal,
+                            .o = &o,
+                            .n_threads = 1,
+                            .n_threads_decode = 1,
+                            .n_step = 256,
+                            .n_ctx = 2048,
+                            .n_prompt = 512,
+                            .kv_type = "f16",
+                            .bits = 4.5 };
         hy_tune_knob k[HY_TUNE_K_COUNT];
         hy_tune_knobs(&p, k);
         assert_int_equal(k[HY_TUNE_K_THREADS].n, 1);
@@ -342,19 +350,30 @@ static void test_values(void **state)
     hy_options o, out;
     hy_options_init(&o);
     hy_tune_place p = { .top = { .n_cpu_online = 8, .n_cpu_allowed = 8, .n_core_allowed = 8, .n_thread_default = 8 },
-                        .goal = HY_TUNE_THROUGHPUT, .o = &o, .n_threads = 8, .n_threads_decode = 4, .n_step = 256, .n_ctx = 4096,
-                        .n_prompt = 1000, .kv_type = "f16", .bits = 8.5, .huge_pages = true };
+                        .goal = HY_TUNE_THROUGHPUT,
+                        .o = &o,
+                        .n_threads = 8,
+                        .n_threads_decode = 4,
+                        .n_step = 256,
+                        .n_ctx = 4096,
+                        .n_prompt = 1000,
+                        .kv_type = "f16",
+                        .bits = 8.5,
+                        .huge_pages = true };
     hy_tune_knob k[HY_TUNE_K_COUNT];
     hy_tune_knobs(&p, k);
-    assert_true(tries(&k[HY_TUNE_K_THREADS], "4") && tries(&k[HY_TUNE_K_THREADS], "6") && !tries(&k[HY_TUNE_K_THREADS], "8"));
+    assert_true(tries(&k[HY_TUNE_K_THREADS], "4") && tries(&k[HY_TUNE_K_THREADS], "6") &&
+                !tries(&k[HY_TUNE_K_THREADS], "8"));
     assert_true(tries(&k[HY_TUNE_K_DECODE], "8") && tries(&k[HY_TUNE_K_DECODE], "2"));
-    assert_true(tries(&k[HY_TUNE_K_STEP], "512") && tries(&k[HY_TUNE_K_STEP], "64") && tries(&k[HY_TUNE_K_SPEC], "ngram"));
+    assert_true(tries(&k[HY_TUNE_K_STEP], "512") && tries(&k[HY_TUNE_K_STEP], "64") &&
+                tries(&k[HY_TUNE_K_SPEC], "ngram"));
     assert_true(tries(&k[HY_TUNE_K_SPEC], "self") && !tries(&k[HY_TUNE_K_SPEC], "draft"));
     assert_true(tries(&k[HY_TUNE_K_PIN], "true") && tries(&k[HY_TUNE_K_HUGE], "true"));
     assert_true(k[HY_TUNE_K_WEIGHTS].closed[0] && k[HY_TUNE_K_KV].closed[0] && k[HY_TUNE_K_PAGE].closed[0]);
     p.loss = true;
     hy_tune_knobs(&p, k);
-    assert_true(tries(&k[HY_TUNE_K_WEIGHTS], "q5_0") && tries(&k[HY_TUNE_K_WEIGHTS], "q4_0") && !tries(&k[HY_TUNE_K_WEIGHTS], "q8_0"));
+    assert_true(tries(&k[HY_TUNE_K_WEIGHTS], "q5_0") && tries(&k[HY_TUNE_K_WEIGHTS], "q4_0") &&
+                !tries(&k[HY_TUNE_K_WEIGHTS], "q8_0"));
     assert_true(tries(&k[HY_TUNE_K_KV], "q8") && !tries(&k[HY_TUNE_K_KV], "f16"));
 
     hy_tune_point at = { { 0 } };
@@ -375,7 +394,8 @@ static void test_values(void **state)
     assert_string_equal(b.data, "weights = q5_0\nweights-all = true\nkv-type = q8\nthreads-decode = 8\nthreads = 8\n");
     hy_buf_free(&b);
 
-    o.n_threads = 3, o.n_step = 128, o.kv_type = "q8", o.weights = "q8_0", o.speculate = "ngram", o.pin = o.no_huge_pages = true;
+    o.n_threads = 3, o.n_step = 128, o.kv_type = "q8", o.weights = "q8_0", o.speculate = "ngram",
+    o.pin = o.no_huge_pages = true;
     hy_tune_knobs(&p, k);                         /* what was given is not touched */
     for (int i = 0; i < HY_TUNE_K_COUNT; i++) assert_true(k[i].closed[0] != 0);
     p.goal = HY_TUNE_TTFT;
@@ -407,8 +427,10 @@ static int leave(void **state)
 static char *a_file(const char *machine, const char *version, const char *id, const char *lines)
 {
     static char text[4096];
-    snprintf(text, sizeof text, "#! hayate-tuned 1\n#! version %s\n#! machine %s\n#! model %s model.gguf\n#! goal ttft\n#! gain 1.25\n"
-             "# why\n\n%s", version, machine, id, lines);
+    snprintf(text, sizeof text,
+             "#! hayate-tuned 1\n#! version %s\n#! machine %s\n#! model %s model.gguf\n#! goal ttft\n#! gain 1.25\n"
+             "# why\n\n%s",
+             version, machine, id, lines);
     return text;
 }
 
@@ -442,7 +464,9 @@ static void test_file(void **state)
         { NULL, HY_VERSION, "0123456789abcdef", HY_TUNED_OTHER_MODEL },
     };
     for (size_t i = 0; i < HY_COUNT(rows); i++) {
-        put(folder, path, a_file(rows[i].machine ? rows[i].machine : machine, rows[i].version, rows[i].id ? rows[i].id : id, "threads = 2\n"));
+        put(folder, path,
+            a_file(rows[i].machine ? rows[i].machine : machine, rows[i].version, rows[i].id ? rows[i].id : id,
+                   "threads = 2\n"));
         assert_int_equal(hy_tool_tuned(MODEL, NULL, &t, &err), HY_OK);
         assert_int_equal(t.state, rows[i].want);
         hy_tuned_free(&t);
@@ -502,7 +526,8 @@ static void test_file_is_checked(void **state)
     refuse("threads = 2\n", 12, (const char *const[4]){ "first line", "#! hayate-tuned 1" });
     refuse("#! hayate-tuned 1\nthreads = 2\n", 30, (const char *const[4]){ "head", "version" });
     refuse("#! hayate-tuned 1\n\0threads = 2\n", 31, (const char *const[4]){ "not a text" });
-    const char *bad = "#! hayate-tuned 1\n#! version 1\n#! machine m\n#! model 0123456789abcdef x\n#! goal fun\n#! gain 1\n";
+    const char *bad =
+        "#! hayate-tuned 1\n#! version 1\n#! machine m\n#! model 0123456789abcdef x\n#! goal fun\n#! gain 1\n";
     refuse(bad, strlen(bad), (const char *const[4]){ "goal", "fun", "memory" });
     bad = "#! hayate-tuned 1\n#! version 1\n#! machine m\n#! model 0123456789abcdef x\n#! goal ttft\n#! gain inf\n";
     refuse(bad, strlen(bad), (const char *const[4]){ "gain" });
@@ -517,10 +542,15 @@ static void test_params(void **state)
     o.model = MODEL;
     char *report;
     hy_err err;
-    static const struct { hy_tune_params p; const char *word; } rows[] = {
-        { { .goal = NULL }, "goal" }, { { .goal = "speed" }, "speed" }, { { .goal = "ttft", .minutes = -1 }, "minutes" },
-        { { .goal = "ttft", .quality_loss = 2 }, "quality_loss" }, { { .goal = "memory", .speed_loss = 1 }, "speed_loss" },
-        { { .goal = "ttft", .ttft_ms = 200 }, "goal" }, { { .goal = "throughput", .ttft_ms = -1 }, "ttft_ms" },
+    static const struct { hy_tune_params p; const char *word;
+    } rows[] = {
+        { { .goal = NULL }, "goal" },
+        { { .goal = "speed" }, "speed" },
+        { { .goal = "ttft", .minutes = -1 }, "minutes" },
+        { { .goal = "ttft", .quality_loss = 2 }, "quality_loss" },
+        { { .goal = "memory", .speed_loss = 1 }, "speed_loss" },
+        { { .goal = "ttft", .ttft_ms = 200 }, "goal" },
+        { { .goal = "throughput", .ttft_ms = -1 }, "ttft_ms" },
         { { .goal = "throughput", .n_stream = 300 }, "300" },
     };
     for (size_t i = 0; i < HY_COUNT(rows); i++) {
@@ -533,11 +563,14 @@ static void test_params(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds_the_best), cmocka_unit_test(test_equals_the_defaults), cmocka_unit_test(test_drift),
-        cmocka_unit_test(test_time), cmocka_unit_test(test_taken_back), cmocka_unit_test(test_limits), cmocka_unit_test(test_quality),
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_stopped), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_half_a_core), cmocka_unit_test(test_values), cmocka_unit_test(test_file),
-        cmocka_unit_test(test_file_is_checked), cmocka_unit_test(test_params),
+        cmocka_unit_test(test_finds_the_best), cmocka_unit_test(test_equals_the_defaults),
+        cmocka_unit_test(test_drift),          cmocka_unit_test(test_time),
+        cmocka_unit_test(test_taken_back),     cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_quality),        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_stopped),        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_half_a_core),    cmocka_unit_test(test_values),
+        cmocka_unit_test(test_file),           cmocka_unit_test(test_file_is_checked),
+        cmocka_unit_test(test_params),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
