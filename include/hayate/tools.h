@@ -155,9 +155,10 @@ HY_API hy_status hy_tool_model_id(const char *path, char id[17], hy_err *err);
 /* Finds settings for a model on this machine by measuring them in turns with the best so far, within a time. What does
  * not win against the defaults at the end is not written: the settings are never worse than those. */
 typedef struct hy_tune_params {
-    const char *goal;          /* "ttft": time to the first token of a prompt; "throughput": tokens a second over several
-                                  streams; "memory": bytes, at most speed_loss slower */
-    double quality_loss;       /* most that perplexity may grow, as a share; 0: nothing that changes the text is tried */
+    const char *goal;          /* "ttft": time to the first token of a prompt; "throughput": tokens a second over
+                                  several streams; "memory": bytes, at most speed_loss slower */
+    double quality_loss;       /* most that perplexity may grow, as a share; 0: nothing that changes the text is
+                                  tried */
     double speed_loss;         /* memory: most that both speeds may lose, as a share; 0: 0.1 */
     double ttft_ms;            /* throughput, memory: limit of the time to the first token; 0: none */
     double minutes;            /* 0: 3 */
