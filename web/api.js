@@ -5,11 +5,13 @@ export function headers(extra = {}) {
   return settings.key ? { ...extra, Authorization: "Bearer " + settings.key } : extra;
 }
 
-export async function getJson(path) {
+async function get(path) {
   const r = await fetch(path, { headers: headers(), cache: "no-store" });
   if (!r.ok) throw new Error(await reason(r));
-  return r.json();
+  return r;
 }
+export const getJson = async (path) => (await get(path)).json();
+export const getBlob = async (path) => (await get(path)).blob();
 
 async function reason(r) {
   const text = await r.text();

@@ -78,6 +78,7 @@ function facts(m) {
   }
   if (f.n != null) box.append(el("span", "", `${f.n} tokens`));
   if (f.tps) box.append(el("span", "", `${f.tps.toFixed(f.tps < 10 ? 1 : 0)} tokens/s`));
+  if (f.drafted) box.append(el("span", "", `${f.accepted} of ${f.drafted} drafted right`));
   if (f.prompt) box.append(el("span", "", `prompt ${f.prompt}${f.cached ? `, ${f.cached} from the cache` : ""}`));
   if (f.finish && f.finish !== "stop") box.append(el("span", "", { length: "length reached", stopped: "stopped" }[f.finish] || f.finish));
   return box;
@@ -210,6 +211,7 @@ function take(m, chunk, t) {
   const u = chunk.usage, s = chunk.timings;
   if (u) Object.assign(m.facts, { n: u.completion_tokens, prompt: u.prompt_tokens, cached: u.prompt_tokens_details?.cached_tokens || 0 });
   if (s && s.predicted_per_second) m.facts.tps = s.predicted_per_second;
+  if (s && s.draft_n) Object.assign(m.facts, { drafted: s.draft_n, accepted: s.draft_n_accepted });
 }
 
 async function run() {

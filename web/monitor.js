@@ -1,6 +1,7 @@
 // The live monitor: what the server counts, each second.
 import { getJson } from "./api.js";
 import { lines, pages, colour, short } from "./plot.js";
+import { fill } from "./profile.js";
 
 const LENGTH = 120;            // seconds shown
 const TTFT = "vllm:time_to_first_token_seconds", ITL = "vllm:inter_token_latency_seconds";
@@ -39,18 +40,22 @@ function legend(rows) {
     return el("span", "", i, label);
   }));
 }
-function bars(title, cls) {
+function barBox() {
   const box = el("div", "bars");
-  card(title, cls, box);
-  return (rows, show) => {
+  return [box, (rows, show) => {
     const top = Math.max(...rows.map((r) => r[1]), 1e-12);
-    box.replaceChildren(...rows.flatMap(([name, v]) => {
+    box.replaceChildren(...rows.flatMap(([name, v], i) => {
       const bar = el("div", "bar");
       bar.style.width = 100 * v / top + "%";
-      return [el("span", "", name), el("div", "track", bar), el("span", "", show(v))];
+      return [el("span", "", name), el("div", "track", bar), el("span", "", show(v, i))];
     }));
     if (!rows.length) box.replaceChildren(el("span", "note", "nothing yet"));
-  };
+  }];
+}
+function bars(title, cls) {
+  const [box, draw] = barBox();
+  card(title, cls, box);
+  return draw;
 }
 
 /* ---- layout ------------------------------------------------------------------------------------- */
@@ -77,6 +82,9 @@ function build() {
   card("KV cache, page by page (16 tokens each)", "all", map,
     legend([["free", "--k0"], ["one request", "--k1"], ["shared by several", "--k2"], ["prefix cache only", "--k3"]]), note);
   v.map = { map, note };
+  card("Profile of what runs now: where the time goes, what holds it back, what to try", "all profile", ...fill(el, barBox));
+  const [box, draw] = barBox(), said = el("p", "note", "");
+  v.spec = { card: card("Speculation: drafted tokens that were right, by their place in the draft", "all", box, said), draw, said };
   v.ends = bars("Requests by ending", "half");
   v.refused = bars("Requests refused", "half");
   return v;
@@ -108,6 +116,21 @@ function classes(h, then, limits) {
     out[k] += c;
   });
   return out;
+}
+
+// Of the last two minutes, or since the start where nothing was drafted in them.
+function speculation(s, then) {
+  const { proposers, drafted, accepted } = s.speculation, n = s.number;
+  view.spec.card.hidden = !proposers.length;
+  if (!proposers.length) return;
+  const diff = (key) => s.speculation[key].map((x, i) => x - ((then && then.speculation[key][i]) || 0));
+  let d = diff("drafted"), a = diff("accepted");
+  if (!d.some((x) => x)) [d, a] = [drafted, accepted];
+  const rows = d.map((x, i) => [`${i + 1}.`, x ? a[i] / x : 0]).filter((r, i) => d[i]);
+  view.spec.draw(rows, (x, i) => `${Math.round(100 * x)} % of ${short(d[i])}`);
+  const all = n["vllm:spec_decode_num_draft_tokens_total"], good = n["vllm:spec_decode_num_accepted_tokens_total"];
+  view.spec.said.textContent = `Drafts by ${proposers.join(", ")}.` + (all ? ` Since the start ${short(good)} of ${short(all)} drafted tokens were right: ` +
+    `about ${n.hayate_speculation_speedup_ratio.toFixed(2)} times the plain speed.` : " Nothing was drafted yet.");
 }
 
 const history = [];
@@ -152,6 +175,7 @@ function show(s) {
   view.memory(Object.entries(s.memory).filter((r) => r[1]).sort((a, b2) => b2[1] - a[1]), (x) => (x / 1048576).toFixed(1) + " MiB");
   const each = pages(view.map.map, s.page_map || "");
   view.map.note.textContent = each > 1 ? `each square stands for ${each} pages` : "";
+  speculation(s, old === now ? null : old);
   view.ends(Object.entries(s.finished).filter((r) => r[1]), String);
   view.refused(Object.entries(s.refused).filter((r) => r[1]), String);
 }

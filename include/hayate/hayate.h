@@ -218,6 +218,7 @@ typedef struct hy_token {
     uint64_t us;               /* when it was published, on the clock of hy_clock_us */
 } hy_token;
 
+#define HY_DRAFT_PLACES 16     /* most tokens of a draft */
 typedef struct hy_usage {
     uint32_t n_prompt, n_output, n_cached;
     double queue_ms, ttft_ms, prompt_ms, decode_ms; /* ttft from submit; decode after first token */
@@ -227,6 +228,8 @@ typedef struct hy_usage {
     int32_t stop_index;        /* which stop string ended it; -1: none (end token, or another reason) */
     int32_t stop_id;           /* the end token that ended it; -1: none */
     uint32_t n_drafted, n_accepted; /* speculation */
+    uint32_t drafted_at[HY_DRAFT_PLACES], accepted_at[HY_DRAFT_PLACES]; /* by place in the draft */
+    double draft_gain;         /* speed over plain decoding's, estimated from what rows cost here; 1: none drafted */
 } hy_usage;
 
 /* Pointers are valid until the next hy_poll or hy_release of the same request. */
@@ -331,7 +334,9 @@ typedef struct hy_stats {
     uint32_t n_op;
     struct { const char *name; double seconds; } op[HY_STATS_OPS];
     double spec_gain;          /* tokens a ms that the last step expected, over plain decoding's; 1: none drafted */
-    uint64_t spec_drafted[16], spec_accepted[16]; /* by place in the draft */
+    uint64_t spec_drafted[HY_DRAFT_PLACES], spec_accepted[HY_DRAFT_PLACES]; /* by place in the draft */
+    double spec_speedup;       /* since the start, estimated as hy_usage.draft_gain; 1: none drafted */
+    const char *speculate[4];  /* who may be asked to draft: "ngram", "draft", "self"; then NULL */
     /* memory by purpose, in bytes; sums up to the process within 5 % */
     uint32_t n_ledger;
     struct { const char *name; uint64_t bytes; } ledger[HY_STATS_LEDGER];
@@ -341,6 +346,26 @@ HY_API void hy_engine_stats(const hy_engine *e, hy_stats *out); /* Thread: any *
 /* State of every page of the full-attention group: 0 free, 1 of one running request, 2 shared by several,
  * 3 held by the prefix cache alone. Copies up to cap bytes; returns the number of pages. Thread: any. */
 HY_API uint32_t hy_engine_page_map(const hy_engine *e, uint8_t *out, uint32_t cap);
+
+/* ---- the running load, profiled ------------------------------------------------------------------ */
+
+/* Where the time of the next seconds goes: every operator's share and how near it comes to the machine's measured
+ * limits (where `hayate cpu` has measured them), sizes of steps, waiting; what holds it back, and what to try. What
+ * runs goes on meanwhile, under 3 % slower. One at a time. */
+typedef struct hy_profiling hy_profiling;
+typedef enum hy_profile_form { HY_PROFILE_TEXT, HY_PROFILE_JSON, HY_PROFILE_TRACE } hy_profile_form;
+#define HY_PROFILE_SECONDS_MAX 60
+/* seconds: above 0. trace: what every thread did is kept as well, for HY_PROFILE_TRACE. notify (may be NULL): called
+ * once by the engine's thread at the end: quick, and without calling the engine. HY_E_BUSY: another one runs.
+ * Thread: any. */
+HY_API hy_status hy_profiling_start(hy_engine *e, double seconds, bool trace, void (*notify)(void *ctx), void *ctx,
+                                    hy_profiling **out, hy_err *err);
+HY_API bool hy_profiling_done(const hy_profiling *p);  /* also when the engine drains */
+HY_API void hy_profiling_stop(hy_profiling *p);        /* ends it early: done follows. Thread: any */
+/* Once it is done. TRACE: the JSON that ui.perfetto.dev opens. Free *text with hy_memory_free. Thread: one at a time. */
+HY_API hy_status hy_profiling_report(hy_profiling *p, hy_profile_form form, char **text, hy_err *err);
+HY_API void hy_profiling_close(hy_profiling *p);       /* stops it if it runs; accepts NULL */
+HY_API double hy_profiling_left(const hy_engine *e);   /* seconds until the one that runs is over; 0: none runs */
 
 /* ---- a conversation's KV in a file --------------------------------------------------------------- */
 

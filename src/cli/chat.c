@@ -95,8 +95,8 @@ static void answer(chat *c)
     else if (!c->a->quiet) {
         const hy_usage *u = &done.usage;
         double tps = u->n_output > 1 && u->decode_ms > 0 ? (u->n_output - 1) * 1000 / u->decode_ms : 0;
-        char drafts[64] = "";
-        if (u->n_drafted) snprintf(drafts, sizeof drafts, ", %u of %u drafted right", u->n_accepted, u->n_drafted);
+        char drafts[CLI_DRAFTS];
+        cli_drafts(u, drafts);
         fprintf(stderr, "%s[first token %.0f ms, %u tokens, %.1f tokens/s%s%s]%s\n", isatty(2) ? "\033[2m" : "",
                 u->ttft_ms, u->n_output, tps, drafts, done.finish == HY_FINISH_CANCELLED ? ", stopped" :
                 done.finish == HY_FINISH_LENGTH ? ", length reached" : "", isatty(2) ? "\033[0m" : "");

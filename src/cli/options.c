@@ -140,7 +140,7 @@ const cli_option cli_options[] = {
     { "strict-model", 0, SERVE, CLI_FLAG, OFF(serve.strict_model), 0, 0, NULL, "refuse requests that name another model (404)", 0 },
     { "allow-template", 0, SERVE, CLI_FLAG, OFF(serve.allow_template), 0, 0, NULL, "requests may bring a chat template", 0 },
     { "no-page", 0, SERVE, CLI_FLAG, OFF(serve.no_page), 0, 0, NULL, "no page at /", 0 },
-    { "debug", 0, SERVE, CLI_FLAG, OFF(serve.debug), 0, 0, NULL, "routes below /debug", 0 },
+    { "debug", 0, SERVE, CLI_FLAG, OFF(serve.debug), 0, 0, NULL, "without keys: /debug for every client, not only this machine's", 0 },
     { "log", 0, SERVE, CLI_STR, OFF(log_level), 0, 0, "LEVEL", "error, warn, info (default) or debug", 0 },
     { "config", 0, SERVE, CLI_STR, OFF(config), 0, 0, "FILE", "config file to read (default: HAYATE_CONFIG, or ~/.config/hayate/config)", 0 },
     { "json", 0, CLI_G_JSON, CLI_FLAG, OFF(json), 0, 0, NULL, "JSON on standard output", 0 },

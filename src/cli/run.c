@@ -119,12 +119,12 @@ static hy_status collect(hy_request *r, const cli_args *a, result *out, hy_err *
 static int print_json(result *r)
 {
     const hy_usage *u = &r->done.usage;
-    json_t *o = json_pack("{s:o, s:s%, s:s, s:{s:f, s:f, s:f, s:i, s:i, s:i, s:i}}", "ids", r->ids, "text",
+    json_t *o = json_pack("{s:o, s:s%, s:s, s:{s:f, s:f, s:f, s:i, s:i, s:i, s:i, s:f}}", "ids", r->ids, "text",
                           r->text.data ? r->text.data : "", r->text.len, "finish", finish_name(r->done.finish),
                           "timings", "ttft_ms", u->ttft_ms, "prompt_tps", rate(u->n_prompt, u->prompt_ms),
                           "decode_tps", rate(u->n_output > 1 ? u->n_output - 1 : 0, u->decode_ms),
                           "n_prompt", (int)u->n_prompt, "n_output", (int)u->n_output, "n_drafted", (int)u->n_drafted,
-                          "n_accepted", (int)u->n_accepted);
+                          "n_accepted", (int)u->n_accepted, "draft_gain", u->draft_gain);
     r->ids = NULL;
     if (o && r->logprobs) json_object_set(o, "logprobs", r->logprobs);
     if (!o) return cli_error("run", "out of memory");
@@ -138,8 +138,9 @@ static void print_timings(const hy_usage *u)
 {
     fprintf(stderr, "\n[%u prompt tokens, first token after %.0f ms; %u tokens, %.1f tokens/s", u->n_prompt,
             u->ttft_ms, u->n_output, rate(u->n_output > 1 ? u->n_output - 1 : 0, u->decode_ms));
-    if (u->n_drafted) fprintf(stderr, ", %u of %u drafted right", u->n_accepted, u->n_drafted);
-    fprintf(stderr, "]\n");
+    char drafts[CLI_DRAFTS];
+    cli_drafts(u, drafts);
+    fprintf(stderr, "%s]\n", drafts);
 }
 
 static int generate(hy_engine *e, cli_args *a)

@@ -184,6 +184,31 @@ static void put_shares(screen *s, const char *title, const json_t *now, const js
     }
 }
 
+/* By place in the draft; since `old`, or since the start where nothing was drafted in between. */
+static void put_speculation(screen *s, const json_t *now, const json_t *old)
+{
+    const json_t *spec = json_object_get(now, "speculation"), *was = json_object_get(old, "speculation");
+    const json_t *drafted = json_object_get(spec, "drafted"), *accepted = json_object_get(spec, "accepted");
+    double all = number(now, "vllm:spec_decode_num_draft_tokens_total");
+    if (all <= 0) return;
+    bool fresh = all > number(old, "vllm:spec_decode_num_draft_tokens_total");
+    put_title(s, "Speculation: drafted tokens that were right");
+    for (size_t i = 0; i < json_array_size(drafted); i++) {
+        double d = json_number_value(json_array_get(drafted, i)), a = json_number_value(json_array_get(accepted, i));
+        if (fresh) {
+            d -= json_number_value(json_array_get(json_object_get(was, "drafted"), i));
+            a -= json_number_value(json_array_get(json_object_get(was, "accepted"), i));
+        }
+        if (d <= 0) continue;
+        char name[32], value[64];
+        snprintf(name, sizeof name, "place %zu", i + 1);
+        snprintf(value, sizeof value, "%3.0f %% of %.0f", 100 * a / d, d);
+        put_row(s, name, a / d, "\033[32m", value);
+    }
+    hy_buf_printf(&s->text, "  since the start %.0f of %.0f were right: about %.2f times the plain speed\n",
+                  number(now, "vllm:spec_decode_num_accepted_tokens_total"), all, number(now, "hayate_speculation_speedup_ratio"));
+}
+
 static void draw(screen *s, const char *url, const json_t *now, const json_t *last, const json_t *old)
 {
     const json_t *m = json_object_get(now, "model");
@@ -220,6 +245,7 @@ static void draw(screen *s, const char *url, const json_t *now, const json_t *la
     value = asked > 0 ? number(now, "vllm:prefix_cache_hits_total") / asked : 0;
     snprintf(text, sizeof text, "%3.0f %% of prompt tokens", 100 * value);
     put_row(s, "prefix hits", value, "\033[32m", text);
+    put_speculation(s, now, old);
     put_shares(s, "Where a step's time goes", now, old, "operator", false);
     put_shares(s, "Memory", now, NULL, "memory", true);
 }

@@ -167,6 +167,16 @@ const char *cli_clean(const char *s, char out[128])
     return out;
 }
 
+void cli_drafts(const hy_usage *u, char out[CLI_DRAFTS])
+{
+    out[0] = 0;
+    if (!u->n_drafted) return;
+    int n = snprintf(out, CLI_DRAFTS, ", %u of %u drafted right (", u->n_accepted, u->n_drafted);
+    for (uint32_t k = 0; k < HY_DRAFT_PLACES && u->drafted_at[k]; k++)
+        n += snprintf(out + n, (size_t)(CLI_DRAFTS - n), "%u ", (200 * u->accepted_at[k] / u->drafted_at[k] + 1) / 2);
+    snprintf(out + n, (size_t)(CLI_DRAFTS - n), "%% by place), about %.2f times the plain speed", u->draft_gain);
+}
+
 static int flush_errno;
 
 bool cli_flush(void)

@@ -174,6 +174,8 @@ struct hy_engine {
     _Atomic bool stop, drain;
     _Atomic uint32_t n_waiting_all; /* queued + waiting: bounded by n_queue */
     _Atomic uint64_t group_next;
+    _Atomic(hy_profiling *) profiling; /* the one that is asked for or runs (profile_live.c) */
+    _Atomic uint64_t us_profiled;  /* when it will be over */
     pthread_mutex_t vocab_lock;/* callers' threads: the guide's vocabulary is built once */
     hy_gram_vocab *vocab;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { n_round = 3, n_warm = 2, trace_steps = 16, spans_max = 400000 };
+enum { n_round = 3, n_warm = 2, trace_steps = 16, spans_max = 400000 }; /* spans: of each thread */
 
 typedef struct run {
     hy_session *s;
@@ -69,11 +69,11 @@ static hy_status measure(run *r, hy_err *err)
     uint32_t each = HY_MAX(1u, c->n_step / p->rows);
     if (o->n_prompt) {
         prefill = &p->phase[p->n_phase++];
-        *prefill = (hy_prof_phase){ .name = "prefill", .n_tok = o->n_prompt, .n_step = (o->n_prompt + each - 1) / each };
+        *prefill = (hy_prof_phase){ .name = "prefill", .rows = p->rows, .n_tok = o->n_prompt, .n_step = (o->n_prompt + each - 1) / each };
     }
     if (o->n_gen) {
         decode = &p->phase[p->n_phase++];
-        *decode = (hy_prof_phase){ .name = "decode", .n_tok = o->n_gen, .n_step = o->n_gen };
+        *decode = (hy_prof_phase){ .name = "decode", .rows = p->rows, .n_tok = o->n_gen, .n_step = o->n_gen };
     }
     r->all = n_round * p->n_phase;
     for (int k = 0; k < n_round; k++) HY_TRY(one_round(r, prefill, decode, err));
@@ -81,64 +81,6 @@ static hy_status measure(run *r, hy_err *err)
 }
 
 /* ---- trace ------------------------------------------------------------------------------------- */
-
-typedef struct tracing {
-    hy_trace t;
-    uint64_t ns0;              /* the first span's */
-    uint64_t i_step, step_first, step_last; /* of thread 0's current step */
-    bool any;
-} tracing;
-
-static void first_span(void *ctx, uint32_t i_thread, const hy_plan_span *s)
-{
-    tracing *t = ctx;
-    if (!t->any || s->ns_first < t->ns0) t->ns0 = s->ns_first;
-    t->any = true;
-}
-
-static void end_step(tracing *t)
-{
-    if (!t->any) return;
-    char name[64];
-    snprintf(name, sizeof name, "step %llu", (unsigned long long)t->i_step);
-    hy_trace_span(&t->t, 0, name, "step", t->step_first - t->ns0, t->step_last - t->ns0, NULL);
-}
-
-static void put_span(void *ctx, uint32_t i_thread, const hy_plan_span *s)
-{
-    tracing *t = ctx;
-    if (i_thread == 0) {
-        if (!t->any || s->i_step != t->i_step) {
-            end_step(t);
-            t->i_step = s->i_step;
-            t->step_first = s->ns_first;
-            t->any = true;
-        }
-        t->step_last = s->ns_last;
-    }
-    char args[64];
-    snprintf(args, sizeof args, "{\"layer\": %d}", (int)s->i_layer);
-    hy_trace_span(&t->t, i_thread + 1, hy_op_name(s->op), "operator", s->ns_first - t->ns0, s->ns_done - t->ns0, args);
-    if (s->ns_last > s->ns_done)
-        hy_trace_span(&t->t, i_thread + 1, "waiting", "barrier", s->ns_done - t->ns0, s->ns_last - t->ns0, NULL);
-}
-
-static hy_status write_trace(const hy_core *c, const char *path, hy_err *err)
-{
-    tracing t = { .any = false };
-    HY_TRY(hy_trace_open(&t.t, path, err));
-    hy_trace_thread(&t.t, 0, "steps");
-    for (uint32_t i = 0; i < hy_team_size(c->team); i++) {
-        char name[32];
-        snprintf(name, sizeof name, "thread %u", i);
-        hy_trace_thread(&t.t, i + 1, name);
-    }
-    hy_plan_each_span(c->plan, first_span, &t);
-    t.any = false;
-    hy_plan_each_span(c->plan, put_span, &t);
-    end_step(&t);
-    return hy_trace_close(&t.t, path, err);
-}
 
 /* A run of its own, so that the numbers are those without spans. */
 static hy_status trace(run *r, hy_err *err)
@@ -159,7 +101,11 @@ static hy_status trace(run *r, hy_err *err)
     if (r->o->n_prompt) HY_TRY(hy_session_rows(r->s, p->rows, p->depth, r->o->n_prompt, true, err));
     for (uint32_t i = 0; i < steps; i++) HY_TRY(hy_session_rows(r->s, p->rows, pos + i, 1, true, err));
     (void)hy_plan_timing(c->plan, false);
-    return write_trace(c, r->o->trace, err);
+    hy_plan_rings rings = hy_plan_traced(c->plan);
+    hy_trace t;
+    HY_TRY(hy_trace_open(&t, r->o->trace, err));
+    hy_prof_trace(&rings, &t);
+    return hy_trace_close(&t, r->o->trace, err);
 }
 
 /* ---- all --------------------------------------------------------------------------------------- */
@@ -175,16 +121,7 @@ static hy_status profile(run *r, char **text, hy_err *err)
     HY_TRY(hy_machine_probe(&p->probe, false, o->progress, o->progress_ctx, NULL, err));
     HY_TRY(measure(r, err));
     if (o->trace) HY_TRY(trace(r, err));
-    hy_prof_weights(p);
-    for (uint32_t i = 0; i < p->n_phase; i++) hy_prof_roof(p, &p->phase[i]);
-    hy_prof_advise(p);
-    hy_buf b = { 0 };
-    hy_status s = HY_OK;
-    if (o->json) s = hy_prof_json(p, &b, err);
-    else hy_prof_text(p, &b);
-    if (s == HY_OK) s = hy_buf_take(&b, text, err);
-    hy_buf_free(&b);
-    return s;
+    return hy_prof_report(p, o->json ? HY_PROFILE_JSON : HY_PROFILE_TEXT, text, err);
 }
 
 hy_status hy_session_profile(hy_session *s, const hy_profile_params *o, char **text, hy_err *err)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GAIN_MIN 1.03          /* less is not worth trying */
 #define Q4_BYTES 0.6           /* a weight in a q4_k_m file, with the few matrices that it keeps in q6_k */
 #define Q8_BYTES (34.0 / 32)
 
@@ -38,11 +37,11 @@ static split split_of(const hy_prof_phase *f)
     return s;
 }
 
-static hy_advice *add(hy_profile *p, const hy_prof_phase *f, double gain)
+static hy_advice *add(hy_profile *p, const hy_prof_phase *f, const char *id, double gain)
 {
-    if (gain < GAIN_MIN || p->n_advice == HY_ADVICE_MAX) return NULL;
+    if (!(gain >= HY_GAIN_MIN) || p->n_advice == HY_ADVICE_MAX) return NULL;
     hy_advice *a = &p->advice[p->n_advice++];
-    *a = (hy_advice){ .gain = gain, .phase = f };
+    *a = (hy_advice){ .id = id, .gain = gain, .phase = f };
     return a;
 }
 
@@ -71,13 +70,13 @@ static void weights(hy_profile *p, const hy_prof_phase *f)
     }
     if (all <= 0) return;
     if (is_decode(f)) {
-        hy_advice *a = add(p, f, f->wall_ns / (f->wall_ns - s.mm_ns + fewer_bytes(&s, q4 / all)));
+        hy_advice *a = add(p, f, "weights-q4", f->wall_ns / (f->wall_ns - s.mm_ns + fewer_bytes(&s, q4 / all)));
         if (a) {
             snprintf(a->what, sizeof a->what, "weights in 4 bits: hayate quantize MODEL OUT q4_k_m (from the original where there is one)");
             snprintf(a->why, sizeof a->why, "a token then reads %.0f MB of weights instead of %.0f; costs some quality: hayate eval kl shows how much",
                      q4 / 1e6, all / 1e6);
         }
-        a = floats > 0.05 * all ? add(p, f, f->wall_ns / (f->wall_ns - s.mm_ns + fewer_bytes(&s, q8 / all))) : NULL;
+        a = floats > 0.05 * all ? add(p, f, "weights-q8", f->wall_ns / (f->wall_ns - s.mm_ns + fewer_bytes(&s, q8 / all))) : NULL;
         if (!a) return;
         snprintf(a->what, sizeof a->what, "weights in 8 bits: --weights q8_0 (while loading)");
         snprintf(a->why, sizeof a->why, "a token then reads %.0f MB of weights instead of %.0f; nearly lossless", q8 / 1e6, all / 1e6);
@@ -86,7 +85,7 @@ static void weights(hy_profile *p, const hy_prof_phase *f)
     const hy_probe_level *l = hy_probe_level_of(&p->probe, p->core->model->kern.isa);
     if (!l || l->int8_all <= 0 || floats < 0.5 * all) return;
     double left = s.mm_ns * HY_MIN(1, l->f32_all / l->int8_all);
-    hy_advice *a = add(p, f, f->wall_ns / (f->wall_ns - s.mm_ns + left));
+    hy_advice *a = add(p, f, "weights-q8", f->wall_ns / (f->wall_ns - s.mm_ns + left));
     if (!a) return;
     snprintf(a->what, sizeof a->what, "8-bit arithmetic: --weights q8_0 (while loading)");
     snprintf(a->why, sizeof a->why, "unquantised weights are multiplied in floats; this machine does %.1f times as many 8-bit products",
@@ -98,7 +97,7 @@ static void activations(hy_profile *p, const hy_prof_phase *f)
     const hy_probe_level *l = hy_probe_level_of(&p->probe, p->core->model->kern.isa);
     if (!p->core->act_f32 || p->core->model->all_float || !l || l->int8_all <= 0 || is_decode(f)) return;
     split s = split_of(f);
-    hy_advice *a = add(p, f, f->wall_ns / (f->wall_ns - s.mm_ns * (1 - HY_MIN(1, l->f32_all / l->int8_all))));
+    hy_advice *a = add(p, f, "activations", f->wall_ns / (f->wall_ns - s.mm_ns * (1 - HY_MIN(1, l->f32_all / l->int8_all))));
     if (!a) return;
     snprintf(a->what, sizeof a->what, "int8 activations: leave out --activations f32");
     snprintf(a->why, sizeof a->why, "this machine does %.1f times as many 8-bit products as float ones", l->int8_all / l->f32_all);
@@ -114,7 +113,7 @@ static void more_threads(hy_profile *p, const hy_prof_phase *f)
     double ratio = is_decode(f) ? more.read[HY_PROBE_MEM] / now.read[HY_PROBE_MEM]
                    : peak_now > 0 ? hy_probe_ops(&p->probe, isa, true, n) / peak_now : 1;
     double work = f->wall_ns - f->outside_ns;
-    hy_advice *a = add(p, f, f->wall_ns / (f->outside_ns + work / ratio));
+    hy_advice *a = add(p, f, "threads", f->wall_ns / (f->outside_ns + work / ratio));
     if (!a) return;
     snprintf(a->what, sizeof a->what, "more threads: -t %u instead of %u", n, f->n_thread);
     snprintf(a->why, sizeof a->why, "%u threads together %s %.2f times as fast here", n, is_decode(f) ? "read memory" : "compute", ratio);
@@ -123,7 +122,7 @@ static void more_threads(hy_profile *p, const hy_prof_phase *f)
 static void waiting(hy_profile *p, const hy_prof_phase *f)
 {
     if (f->n_thread < 2 || f->wait_ns < 0.2 * f->wall_ns) return;
-    hy_advice *a = add(p, f, f->wall_ns / (f->wall_ns - f->wait_ns));
+    hy_advice *a = add(p, f, "waiting", f->wall_ns / (f->wall_ns - f->wait_ns));
     if (!a) return;
     snprintf(a->what, sizeof a->what, "leave the processors to it, or take a thread less (%s %u)", is_decode(f) ? "--threads-decode" : "-t",
              f->n_thread - 1);
@@ -139,7 +138,7 @@ static void kv_type(hy_profile *p, const hy_prof_phase *f)
     double have = (double)(hy_kv_k_bytes(c->kv_type, hp->d_k) + hy_kv_v_bytes(c->kv_type, hp->d_v));
     double q8 = (double)(hy_kv_k_bytes(HY_KV_Q8, hp->d_k) + hy_kv_v_bytes(HY_KV_Q8, hp->d_v));
     split s = split_of(f);
-    hy_advice *a = add(p, f, f->wall_ns / (f->wall_ns - HY_MIN(s.att_mem, s.att_ns) * (1 - q8 / have)));
+    hy_advice *a = add(p, f, "kv-type", f->wall_ns / (f->wall_ns - HY_MIN(s.att_mem, s.att_ns) * (1 - q8 / have)));
     if (!a) return;
     snprintf(a->what, sizeof a->what, "keys and values in 8 bits: --kv-type q8");
     snprintf(a->why, sizeof a->why, "attention takes %.0f %% of a step at this depth and would read %.0f %% of its bytes; memory for %.1f times as many tokens",
@@ -161,9 +160,9 @@ static double step_with(const hy_prof_phase *f, double rows)
 
 static void batch(hy_profile *p, const hy_prof_phase *f)
 {
-    if (!is_decode(f) || p->rows > 1) return;
+    if (!is_decode(f) || f->rows > 1.5) return;
     double one = f->wall_ns, eight = step_with(f, 8);
-    hy_advice *a = add(p, f, 8 * one / eight);
+    hy_advice *a = add(p, f, "batching", 8 * one / eight);
     if (!a) return;
     a->throughput = true;
     snprintf(a->what, sizeof a->what, "requests together: 8 at once (hayate bench -b 8 measures it)");
@@ -174,9 +173,9 @@ static void batch(hy_profile *p, const hy_prof_phase *f)
 /* Drafted tokens are rows of the same sequence: checking four takes a step of five. */
 static void drafts(hy_profile *p, const hy_prof_phase *f)
 {
-    if (!is_decode(f) || p->rows > 1) return;
+    if (!is_decode(f) || f->rows > 1.5 || p->drafting) return;
     double one = f->wall_ns, five = step_with(f, 5);
-    hy_advice *a = add(p, f, 3 * one / five);
+    hy_advice *a = add(p, f, "speculation", 3 * one / five);
     if (!a) return;
     a->sometimes = true;
     snprintf(a->what, sizeof a->what, "drafted tokens: --speculate ngram, where an answer repeats words of its prompt");
@@ -193,7 +192,7 @@ static void isa(hy_profile *p, const hy_prof_phase *f)
     double ratio = hy_probe_ops(&p->probe, can[n - 1], true, f->n_thread) / now;
     split s = split_of(f);
     if (ratio <= 1) return;
-    hy_advice *a = add(p, f, f->wall_ns / (f->wall_ns - s.mm_ns + s.mm_ns / ratio));
+    hy_advice *a = add(p, f, "isa", f->wall_ns / (f->wall_ns - s.mm_ns + s.mm_ns / ratio));
     if (!a) return;
     snprintf(a->what, sizeof a->what, "this machine's best kernels: --isa %s instead of %s", can[n - 1], have);
     snprintf(a->why, sizeof a->why, "they do %.1f times as many products at their peak", ratio);
@@ -202,7 +201,7 @@ static void isa(hy_profile *p, const hy_prof_phase *f)
 static void prefix(hy_profile *p, const hy_prof_phase *f)
 {
     if (is_decode(f) || f->n_tok < 64) return;
-    hy_advice *a = add(p, f, 2);
+    hy_advice *a = add(p, f, "prefix-cache", 2);
     if (!a) return;
     a->sometimes = true;
     snprintf(a->what, sizeof a->what, "prompts that begin alike: put what stays the same first");
@@ -219,19 +218,21 @@ static int by_gain(const void *a, const void *b)
     return (x->gain < y->gain) - (x->gain > y->gain);
 }
 
-void hy_prof_advise(hy_profile *p)
+void hy_prof_advise(hy_profile *p, const json_t *ablation)
 {
     for (uint32_t i = 0; i < p->n_phase; i++) {
         const hy_prof_phase *f = &p->phase[i];
+        waiting(p, f);
+        prefix(p, f);
+        if (p->probe.n_point == 0) continue; /* the rest is judged by the machine's limits */
         weights(p, f);
         activations(p, f);
         more_threads(p, f);
-        waiting(p, f);
         kv_type(p, f);
         isa(p, f);
-        prefix(p, f);
         drafts(p, f);
         batch(p, f);
     }
+    if (ablation) hy_prof_measured(p, ablation);
     qsort(p->advice, p->n_advice, sizeof *p->advice, by_gain);
 }

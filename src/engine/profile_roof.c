@@ -47,6 +47,11 @@ static void roof_op(const hy_prof_phase *f, hy_prof_op *o, double peak8, double 
                : o->best_ns == cache ? HY_BOUND_CACHE : HY_BOUND_MEMORY;
 }
 
+double hy_prof_speed(const hy_profile *p, const hy_prof_phase *f)
+{
+    return f->wall_ns > 0 ? (double)f->n_tok * p->rows * 1e9 / f->wall_ns : 0;
+}
+
 static int by_time(const void *a, const void *b)
 {
     uint64_t x = ((const hy_prof_op *)a)->t.ns, y = ((const hy_prof_op *)b)->t.ns;
@@ -66,6 +71,7 @@ static void find_neck(hy_prof_phase *f)
     }
     double work = f->wall_ns - f->wait_ns;
     if (f->wait_ns > 0.25 * f->wall_ns) f->neck = HY_NECK_WAITING;
+    else if (f->mem_rate <= 0) f->neck = HY_NECK_UNKNOWN;
     else if (f->best_ns < 0.4 * work) f->neck = HY_NECK_OPERATOR;
     else f->neck = by[HY_BOUND_MEMORY] + by[HY_BOUND_CACHE] > by[HY_BOUND_OPS] ? HY_NECK_MEMORY : HY_NECK_ARITHMETIC;
 }
@@ -78,7 +84,7 @@ void hy_prof_roof(hy_profile *p, hy_prof_phase *f)
     double peak32 = hy_probe_ops(&p->probe, isa, false, f->n_thread);
     uint64_t all = 0;
     for (uint32_t i = 0; i < f->n_op; i++) all += f->op[i].t.mem_bytes;
-    f->in_cache = p->top.l3_bytes && all / HY_MAX(1u, f->n_step) < p->top.l3_bytes / 4 * 3 && at.read[HY_PROBE_L3] > 0;
+    f->in_cache = p->top.l3_bytes && all / HY_MAX(1ull, (unsigned long long)f->n_step) < p->top.l3_bytes / 4 * 3 && at.read[HY_PROBE_L3] > 0;
     f->mem_rate = at.read[f->in_cache ? HY_PROBE_L3 : HY_PROBE_MEM];
     for (int k = HY_PROBE_L3; k >= 0 && f->cache_rate <= 0; k--) f->cache_rate = at.read[k];
     double in_ops = 0;

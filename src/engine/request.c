@@ -48,8 +48,7 @@ void hy_request_usage(const hy_request *r, hy_usage *u)
     u->n_paused = HY_GET(r->n_paused);
     u->n_chunk = HY_GET(r->n_chunk);
     u->paused_ms = (double)HY_GET(r->us_paused) / 1e3;
-    u->n_drafted = HY_GET(r->draft.n_drafted);
-    u->n_accepted = HY_GET(r->draft.n_accepted);
+    hy_draft_usage(&r->draft, u);
     u->stop_index = r->stop_index;
     u->stop_id = r->stopped ? -1 : HY_GET(r->stop_id);
     uint64_t start = HY_GET(r->us_start), first = HY_GET(r->us_first);

@@ -1,5 +1,6 @@
 /* The engine's thread: admit, share, run, emit. Takes no lock and allocates nothing. */
 #include "engine.h"
+#include "profile.h"
 #include <string.h>
 
 /* ---- who goes before the step ------------------------------------------------------------------ */
@@ -117,11 +118,14 @@ static void step(hy_engine *e)
     hy_err err = { HY_OK, "" };
     hy_batch b = { 0 };
     uint32_t n_tok = 0;
+    hy_prof_moments m = { .begin = hy_now_ns() };
     hy_draft_propose(e);
+    m.drafted = hy_now_ns();
     uint64_t us = hy_now_us();
     hy_status s = hy_sched_step(&e->sched, us, &n_tok, &err);
     if (s == HY_OK && n_tok) {
         build(e, &b);
+        m.run = hy_now_ns();
         s = hy_plan_run(c->plan, c->team, c->kv, &b, e->logits, &err);
     }
     if (s != HY_OK) {
@@ -129,6 +133,8 @@ static void step(hy_engine *e)
         fail_all(e, &err);
         return;
     }
+    m.ran = hy_now_ns();
+    hy_profiling_step(e, &b, &m);
     uint64_t now = hy_now_us();
     hy_draft_step_took(e, (double)(now - us) / 1e3, &b);
     for (uint32_t k = 0; k < b.n_row; k++)
@@ -161,14 +167,16 @@ void *hy_engine_main(void *engine)
     for (;;) {
         uint32_t seen = atomic_load(&e->wake);
         hy_engine_do_commands(e, false);
+        hy_profiling_look(e);
         if (atomic_load(&e->stop)) break;
         work(e);
         if (e->sched.n_run) continue;
         hy_publish_counts(e);
         hy_publish_map(e, true);
         /* what waits while nobody runs waits for pages of files or the clock: look again soon */
-        hy_word_wait(&e->wake, seen, e->sched.n_wait ? 1000 : -1);
+        hy_profiling_wait(e, seen, e->sched.n_wait ? 1000 : -1);
     }
+    hy_profiling_leave(e);
     hy_engine_do_commands(e, true);
     hy_request *r;
     while ((r = hy_queue_take(&e->queue))) hy_sched_add(&e->sched, &r->q);

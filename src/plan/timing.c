@@ -83,7 +83,7 @@ void hy_lap_begin(hy_lap *l, const hy_plan *p, hy_worker *w)
     w->timed = true;
     l->clock = t->clock[w->i];
     l->wait_ns = w->wait_ns;
-    if (w->i < t->n_thread) l->ring = t->span + (size_t)w->i * t->n_span;
+    if (w->i < t->ring.n_thread) l->ring = t->ring.span + (size_t)w->i * t->ring.n_span;
     l->ns = hy_now_ns();
 }
 
@@ -94,7 +94,7 @@ void hy_lap_entry(hy_lap *l, const hy_plan *p, uint32_t i, const hy_worker *w, u
     l->clock[e->op].ns += (double)(now - l->ns - HY_MIN(wait, now - l->ns)) / w->n;
     l->clock[e->op].wait_ns += (double)wait / w->n;
     if (l->ring) {
-        uint64_t at = l->t->n_taken[w->i]++ % l->t->n_span;
+        uint64_t at = l->t->ring.n_taken[w->i]++ % l->t->ring.n_span;
         l->ring[at] = (hy_plan_span){ .ns_first = l->ns, .ns_done = ns_done, .ns_last = now, .op = e->op,
                                       .i_layer = p->prim[e->first].i_layer, .i_step = l->t->i_step };
     }
@@ -129,23 +129,30 @@ bool hy_plan_timing(hy_plan *p, bool on)
 hy_status hy_plan_trace(hy_plan *p, uint32_t n_thread, uint32_t n_span, hy_err *err)
 {
     if (!hy_plan_timing(p, true)) return hy_fail_memory(err, "timing", p->o.n_thread_max * sizeof(hy_op_clock));
-    struct hy_timing *t = p->timing;
+    hy_plan_rings *r = &p->timing->ring;
     uint64_t n_ring = n_thread, n = n_ring * n_span;
-    t->span = HY_ARENA_NEW(p->arena, hy_plan_span, n);
-    t->n_taken = HY_ARENA_NEW(p->arena, uint64_t, n_ring);
-    t->n_thread = t->n_span = 0;
-    if (!t->span || !t->n_taken) return hy_fail_memory(err, "trace", n * sizeof *t->span);
-    t->n_thread = n_span ? n_thread : 0;
-    t->n_span = n_span;
+    *r = (hy_plan_rings){ .span = HY_ARENA_NEW(p->arena, hy_plan_span, n), .n_taken = HY_ARENA_NEW(p->arena, uint64_t, n_ring) };
+    if (!r->span || !r->n_taken) return hy_fail_memory(err, "trace", n * sizeof *r->span);
+    r->n_thread = n_span ? n_thread : 0;
+    r->n_span = n_span;
     return HY_OK;
 }
 
-void hy_plan_each_span(const hy_plan *p, hy_plan_span_fn *fn, void *ctx)
+void hy_plan_trace_into(hy_plan *p, hy_plan_rings r)
 {
-    const struct hy_timing *t = p->timing;
-    for (uint32_t i = 0; t && i < t->n_thread; i++) {
-        uint64_t n = t->n_taken[i], first = n > t->n_span ? n - t->n_span : 0;
-        for (uint64_t k = first; k < n; k++) fn(ctx, i, &t->span[(size_t)i * t->n_span + k % t->n_span]);
+    if (p->timing) p->timing->ring = r;
+}
+
+hy_plan_rings hy_plan_traced(const hy_plan *p)
+{
+    return p->timing ? p->timing->ring : (hy_plan_rings){ 0 };
+}
+
+void hy_plan_each_span(const hy_plan_rings *r, hy_plan_span_fn *fn, void *ctx)
+{
+    for (uint32_t i = 0; i < r->n_thread; i++) {
+        uint64_t n = r->n_taken[i], first = n > r->n_span ? n - r->n_span : 0;
+        for (uint64_t k = first; k < n; k++) fn(ctx, i, &r->span[(size_t)i * r->n_span + k % r->n_span]);
     }
 }
 

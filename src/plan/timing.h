@@ -13,10 +13,8 @@ struct hy_timing {
     bool on;
     hy_op_clock (*clock)[HY_OP_COUNT]; /* [n_thread_max]; each worker writes its own */
     hy_op_time work[HY_OP_COUNT];      /* worker 0: how often, bytes, operations */
-    uint32_t n_thread, n_span;         /* room for spans: so many threads, so many each */
-    hy_plan_span *span;                /* [n_thread][n_span], rings */
-    uint64_t *n_taken;                 /* [n_thread]: spans so far */
-    uint64_t i_step;           /* moves between steps */
+    hy_plan_rings ring;                /* of spans; zeroed: none are kept */
+    uint64_t i_step;                   /* moves between steps */
 };
 
 /* A worker's clock in one step. */

@@ -67,10 +67,12 @@ typedef struct hy_trace {
     uint64_t n;
 } hy_trace;
 hy_status hy_trace_open(hy_trace *t, const char *path, hy_err *err);
+/* Into memory: *text is there after hy_trace_close, also when that fails (free() it). */
+hy_status hy_trace_open_text(hy_trace *t, char **text, size_t *n_text, hy_err *err);
 void hy_trace_thread(hy_trace *t, uint32_t tid, const char *name);
 /* A span on a thread's line, ns from a common start. detail: written as arguments, a JSON object or NULL. */
 void hy_trace_span(hy_trace *t, uint32_t tid, const char *name, const char *category, uint64_t ns_first,
                    uint64_t ns_last, const char *detail);
-hy_status hy_trace_close(hy_trace *t, const char *path, hy_err *err);
+hy_status hy_trace_close(hy_trace *t, const char *path, hy_err *err); /* path: for the message */
 
 #endif

@@ -5,11 +5,25 @@
 #include <inttypes.h>
 #include <string.h>
 
+static void put_head(hy_trace *t)
+{
+    fputs("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [", t->f);
+}
+
 hy_status hy_trace_open(hy_trace *t, const char *path, hy_err *err)
 {
     *t = (hy_trace){ .f = fopen(path, "we") };
     if (!t->f) return hy_fail(err, HY_E_IO, "%s: cannot write: %s", path, strerror(errno));
-    fputs("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [", t->f);
+    put_head(t);
+    return HY_OK;
+}
+
+hy_status hy_trace_open_text(hy_trace *t, char **text, size_t *n_text, hy_err *err)
+{
+    *text = NULL;
+    *t = (hy_trace){ .f = open_memstream(text, n_text) };
+    if (!t->f) return hy_fail_memory(err, "trace", 0);
+    put_head(t);
     return HY_OK;
 }
 

@@ -21,6 +21,7 @@ typedef struct key {
     uint32_t requests, tokens, parallel;
     int32_t priority;
     uint32_t i_limit;
+    bool admin;
 } key;
 
 /* An allowance that fills up evenly: at most a minute's worth, used up by requests or tokens. Tokens are known
@@ -87,10 +88,12 @@ static hy_status read_limit(key *k, char *word, const char *where, hy_err *err)
         return HY_OK;
     }
     HY_TRY(hy_parse_u64(what, eq, 0, 1000000000, &n, err));
+    if (strcmp(word, "admin") == 0 && n > 1) return hy_fail(err, HY_E_FORMAT, "%s: admin is 0 or 1, not %llu", where, (unsigned long long)n);
     if (strcmp(word, "requests") == 0) k->requests = (uint32_t)n;
     else if (strcmp(word, "tokens") == 0) k->tokens = (uint32_t)n;
     else if (strcmp(word, "parallel") == 0) k->parallel = (uint32_t)n;
-    else return hy_fail(err, HY_E_FORMAT, "%s: no limit called '%.40s' (requests, tokens, parallel, priority)", where, word);
+    else if (strcmp(word, "admin") == 0) k->admin = n != 0;
+    else return hy_fail(err, HY_E_FORMAT, "%s: no limit called '%.40s' (requests, tokens, parallel, priority, admin)", where, word);
     return HY_OK;
 }
 
@@ -259,6 +262,7 @@ bool hy_auth_check(hy_auth *a, const char *k, hy_tenant *out)
         memcpy(out->name, found->name, sizeof out->name);
         out->priority = found->priority;
         out->i_limit = found->i_limit;
+        out->admin = found->admin;
     }
     pthread_mutex_unlock(&a->lock);
     return open || found;

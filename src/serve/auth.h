@@ -2,10 +2,10 @@
  *
  * The keys' file has a line for each key (`hayate serve keygen NAME` writes it); # begins a comment:
  *
- *     NAME sha256:SALT:HASH [requests=N] [tokens=N] [parallel=N] [priority=N]
+ *     NAME sha256:SALT:HASH [requests=N] [tokens=N] [parallel=N] [priority=N] [admin=1]
  *
  * SALT and HASH in hex; HASH = SHA-256(SALT's bytes, key). requests and tokens are per minute, parallel is at
- * once; 0 or absent: unlimited. priority as in hy_params: smaller is earlier. */
+ * once; 0 or absent: unlimited. priority as in hy_params: smaller is earlier. admin: may use /debug. */
 #ifndef HY_SERVE_AUTH_H
 #define HY_SERVE_AUTH_H
 
@@ -19,6 +19,7 @@ typedef struct hy_tenant {
     int32_t priority;
     uint32_t i_limit;          /* 1 + place in the limits; 0: none */
     bool entered;              /* counted as running */
+    bool admin;                /* may use routes that show the server as a whole */
 } hy_tenant;
 
 /* What x-ratelimit-* headers say; limits of 0 are not there. */

@@ -234,6 +234,7 @@ void hy_x_run(hy_exchange *x)
     if (!x->started && !gone) x->route->run(x);
     x->started = true;
     uint32_t n_left = poll_all(x);
+    if (x->on_turn && !is_over(x)) n_left += x->on_turn(x, x->user);
     pthread_mutex_unlock(&x->poll_lock);
     if (n_left == 0 && !is_over(x)) {
         hy_x_error(x, 500, "internal_error", NULL, "%s %s ended without an answer", x->route->method, x->route->path);
@@ -251,10 +252,18 @@ void hy_x_run(hy_exchange *x)
 
 /* ---- waiting for the engine -------------------------------------------------------------------- */
 
-static void on_notify(void *ctx)
+void hy_x_turn(void *ctx)
 {
     hy_exchange *x = ctx;
     hy_workers_schedule(x->s->workers, x);
+}
+
+void hy_x_await_turns(hy_exchange *x, void *user, bool (*on_turn)(hy_exchange *x, void *user),
+                      void (*on_close)(hy_exchange *x, void *user))
+{
+    x->user = user;
+    x->on_turn = on_turn;
+    x->on_close = on_close;
 }
 
 void hy_x_await(hy_exchange *x, void *user, hy_x_event_fn *on_event, void (*on_close)(hy_exchange *x, void *user))
@@ -280,7 +289,7 @@ static bool make_room(hy_exchange *x, uint32_t n)
 hy_status hy_x_submit(hy_exchange *x, const hy_params *p, uint32_t n, hy_err *err)
 {
     hy_params q = *p;
-    q.notify = on_notify;
+    q.notify = hy_x_turn;
     q.notify_ctx = x;
     if (!q.tenant || !q.tenant[0]) q.tenant = x->tenant.name;
     q.priority += x->tenant.priority;

@@ -46,4 +46,9 @@ bool hy_json_is_ids(const json_t *v);
 hy_status hy_json_ids(const hy_engine *e, const json_t *v, const char *what, const char *at, int32_t **ids, size_t *n,
                       hy_err *err);
 
+/* The row of "speculate", into a hy_ask at `at`. */
+#define HY_FIELD_SPECULATE(at)                                                                                         \
+    { "speculate", HY_F_STR, 0, 0, at, "off|ngram|draft|self|auto",                                                    \
+      "who drafts tokens ahead, of what `--speculate` opened; the text stays the same", 0 }
+
 #endif

@@ -241,6 +241,8 @@ static void find_route(hy_exchange *x)
     } else if (!x->route) {
         hy_x_set_header(x, "Allow", m.allow);
         hy_x_error(x, 405, "method_not_allowed", NULL, "%s is not possible at %.300s; %s are", x->method, x->path, m.allow);
+    } else if (x->route->flags & HY_ROUTE_ADMIN) {
+        hy_admin_check(x);
     }
 }
 

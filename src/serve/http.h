@@ -72,6 +72,11 @@ void hy_x_await(hy_exchange *x, void *user, hy_x_event_fn *on_event, void (*on_c
  * Failing: err is set and nothing was sent. ev->finish == ERROR comes with err in on_event. */
 hy_status hy_x_submit(hy_exchange *x, const hy_params *p, uint32_t n, hy_err *err);
 hy_request *hy_x_request(const hy_exchange *x, uint32_t i);
+/* The same for what is no request of the engine: on_turn is called after each hy_x_turn, and says whether there is
+ * more to wait for (it may reply). */
+void hy_x_await_turns(hy_exchange *x, void *user, bool (*on_turn)(hy_exchange *x, void *user),
+                      void (*on_close)(hy_exchange *x, void *user));
+void hy_x_turn(void *x);                               /* asks for a turn of the exchange; any thread, until on_close */
 uint32_t hy_x_n_request(const hy_exchange *x);
 
 /* ---- routes -------------------------------------------------------------------------------------- */
@@ -81,7 +86,8 @@ typedef enum hy_route_flags {
     HY_ROUTE_OPEN = 2,         /* no API key needed */
     HY_ROUTE_ANTHROPIC = 4,    /* error bodies in Anthropic's shape; key in x-api-key as well */
     HY_ROUTE_GENERATES = 8,    /* refused with 503 while draining; counted against the key's limits */
-    HY_ROUTE_LOADING = 16      /* answers while the model is still loading; the others say 503 */
+    HY_ROUTE_LOADING = 16,     /* answers while the model is still loading; the others say 503 */
+    HY_ROUTE_ADMIN = 32        /* shows the server as a whole: admin.c says who may */
 } hy_route_flags;
 
 typedef struct hy_route {

@@ -78,6 +78,7 @@ struct hy_exchange {
     _Atomic int turn;          /* 0: at rest; 1: queued or on a worker; 2: again after that */
     hy_exchange *next;         /* in the workers' stack or list */
     _Atomic bool waking;
+    bool (*on_turn)(hy_exchange *x, void *user); /* or NULL */
     hy_exchange *wake_next;
     hy_exchange *live_prev, *live_next; /* server's lock */
 };
@@ -140,6 +141,7 @@ hy_exchange *hy_server_find(hy_server *s, const char *id); /* with a reference, 
 hy_status hy_workers_open(hy_workers **out, uint32_t n, hy_err *err);
 void hy_workers_push(hy_workers *w, hy_exchange *x); /* any thread; no lock */
 void hy_workers_close(hy_workers *w);
+void hy_admin_check(hy_exchange *x);       /* loop: sends the error where x may not use a route of HY_ROUTE_ADMIN (admin.c) */
 void hy_workers_schedule(hy_workers *w, hy_exchange *x); /* push unless it is there; then "again" */
 
 /* http.c: libmicrohttpd's callbacks */

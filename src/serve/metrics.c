@@ -61,9 +61,11 @@ VALUE(cancelled, v->s->counters.n_cancelled)
 VALUE(after_cancel, v->s->n_after_cancel)
 VALUE(steps, v->s->counters.n_step)
 VALUE(alloc_in_step, v->s->counters.alloc_in_step)
+VALUE(drafts, v->s->spec_drafted[0])
 VALUE(drafted, v->s->n_drafted)
 VALUE(accepted, v->s->n_accepted)
 VALUE(spec_gain, v->s->spec_gain)
+VALUE(spec_speedup, v->s->spec_speedup)
 VALUE(itl_target, v->s->itl_target_ms / 1e3)
 VALUE(ttft_target, v->s->ttft_target_ms / 1e3)
 VALUE(cost_error, v->s->cost_error)
@@ -84,9 +86,12 @@ static const number numbers[] = {
     { "vllm:prefix_cache_hits_total", "counter", "Prompt tokens found there.", cache_hit },
     { "vllm:num_preemptions_total", "counter", "Times a request was paused for want of pages.", preempted },
     { "vllm:spec_decode_num_draft_tokens_total", "counter", "Tokens drafted by speculation.", drafted },
+    { "vllm:spec_decode_num_drafts_total", "counter", "Drafts: times that tokens of a request were drafted.", drafts },
     { "vllm:spec_decode_num_accepted_tokens_total", "counter", "Drafted tokens that were accepted.", accepted },
     { "hayate_speculation_gain_ratio", "gauge", "Tokens a second that the last drafts promised, over plain decoding's.", spec_gain },
     { "hayate_requests_prefilling", "gauge", "Running requests whose prompt is not computed yet.", running_prefill },
+    { "hayate_speculation_speedup_ratio", "gauge", "Speed of requests that may draft over plain decoding's since the start, estimated.",
+      spec_speedup },
     { "hayate_requests_decoding", "gauge", "Running requests that give out tokens.", running_decode },
     { "hayate_requests_paused", "gauge", "Requests that are paused for want of pages.", paused_now },
     { "hayate_kv_pages", "gauge", "KV pages of the pool.", page_all },
@@ -268,10 +273,18 @@ json_t *hy_metrics_json(const hy_stats *s, const hy_facts *f, const hy_http_coun
         json_object_set_new(mem, s->ledger[i].name, json_integer((json_int_t)s->ledger[i].bytes));
     json_t *refused = json_pack("{s:I,s:I,s:I,s:I}", "busy", (json_int_t)s->n_refused_busy, "too_large",
                                 (json_int_t)s->n_refused_limit, "invalid", (json_int_t)s->n_refused_arg, "key_limit",
+    json_t *drafted = json_array(), *accepted = json_array(), *who = json_array();
+    for (size_t i = 0; i < HY_COUNT(s->spec_drafted) && s->spec_drafted[i]; i++) {
+        json_array_append_new(drafted, json_integer((json_int_t)s->spec_drafted[i]));
+        json_array_append_new(accepted, json_integer((json_int_t)s->spec_accepted[i]));
+    }
+    for (size_t i = 0; i < HY_COUNT(s->speculate) && s->speculate[i]; i++)
+        json_array_append_new(who, json_string(s->speculate[i]));
+    json_t *spec = json_pack("{s:o,s:o,s:o}", "proposers", who, "drafted", drafted, "accepted", accepted);
                                 (json_int_t)h->n_limited);
     json_t *about = json_pack("{s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:s}", "id", model, "family", f->family, "isa", f->isa,
                               "kv_type", f->kv_type, "n_ctx", (int)f->n_ctx, "n_threads", (int)f->n_threads, "n_seq",
                               (int)f->n_seq, "n_step", (int)f->n_step, "version", HY_VERSION);
-    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "model", about, "number", num, "hist", hist, "finished", finished,
+    return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "speculation", spec, "model", about, "number", num, "hist", hist, "finished", finished,
                      "refused", refused, "operator", op, "memory", mem, "time", (double)hy_clock_us() / 1e6);
 }

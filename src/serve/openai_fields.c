@@ -58,8 +58,7 @@
     NUM("deadline_ms", 1, 86400000, ask.deadline_ms, "the answer ends when so much time has passed"),                  \
     STR("cache_salt", ask.cache_salt, NULL, "cached prefixes are shared only with requests of the same salt"),         \
     BOOL("cache_prompt", cache_prompt, "false: neither uses nor leaves cached prefixes"),                              \
-    STR("speculate", ask.speculate, "off|ngram|draft|self|auto",                                                       \
-        "who drafts tokens ahead, of what `--speculate` opened; the text stays the same"),                             \
+    HY_FIELD_SPECULATE(AT(ask.speculate)),                                                                             \
     IGNORE("user", "for the caller's records"), IGNORE("metadata", "for the caller's records"),                        \
     IGNORE("store", "answers are not stored"), IGNORE("service_tier", "there is one"),                                 \
     IGNORE("request_id", "the answer's id is the server's"),                                                           \

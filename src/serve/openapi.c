@@ -94,6 +94,7 @@ static json_t *content_of(const hy_route *r)
         return json_pack("{s:{},s:{},s:{},s:{}}", "text/css", "text/javascript", "image/svg+xml", "text/html");
     json_t *o = json_pack("{s:{}}", media_of(r));
     if (r->flags & HY_ROUTE_GENERATES) json_object_set_new(o, "text/event-stream", json_object());
+    if (r->flags & HY_ROUTE_ADMIN) json_object_set_new(o, "text/plain", json_object());
     return o;
 }
 
@@ -103,6 +104,17 @@ static json_t *error_answer(const hy_route *r, const char *what)
     return json_pack("{s:s,s:{s:{s:{s:s}}}}", "description", what, "content", "application/json", "schema", "$ref", shape);
 }
 
+/* What stands behind "?". */
+static json_t *queries(const hy_route *r)
+{
+    if (strcmp(r->path, "/debug/profile") != 0) return NULL;
+    return json_pack("[{s:s,s:s,s:s,s:{s:s,s:i,s:i,s:i}},{s:s,s:s,s:s,s:{s:s,s:[s,s,s]}}]", "name", "seconds", "in", "query",
+                     "description", "how long", "schema", "type", "number", "minimum", 1, "maximum", HY_PROFILE_SECONDS_MAX,
+                     "default", 5, "name", "format", "in", "query", "description",
+                     "absent: json, or text where Accept says text/plain; trace: for ui.perfetto.dev", "schema", "type", "string",
+                     "enum", "json", "text", "trace");
+}
+
 static json_t *operation(const hy_route *r)
 {
     json_t *answers = json_pack("{s:{s:s,s:o}}", "200", "description", r->doc, "content", content_of(r));
@@ -110,6 +122,10 @@ static json_t *operation(const hy_route *r)
     json_object_set_new(answers, "404", error_answer(r, "there is no such thing"));
     json_object_set_new(answers, "503", error_answer(r, "loading, draining, or out of memory"));
     if (!(r->flags & HY_ROUTE_OPEN)) json_object_set_new(answers, "401", error_answer(r, "the API key is missing or unknown"));
+    if (r->flags & HY_ROUTE_ADMIN) {
+        json_object_set_new(answers, "403", error_answer(r, "the key, or the client, may not"));
+        json_object_set_new(answers, "409", error_answer(r, "another one runs: Retry-After says until when"));
+    }
     if (r->body_max) {
         json_object_set_new(answers, "413", error_answer(r, "the body is too large"));
         json_object_set_new(answers, "415", error_answer(r, "the body is not JSON"));
@@ -120,6 +136,8 @@ static json_t *operation(const hy_route *r)
     if (r->body_max)
         json_object_set_new(o, "requestBody", json_pack("{s:b,s:{s:{s:o}}}", "required", 1, "content", "application/json", "schema",
                                                         body_schema(r)));
+    json_t *query = queries(r);
+    if (query) json_object_set_new(o, "parameters", query);
     if (r->flags & HY_ROUTE_OPEN) json_object_set_new(o, "security", json_array());
     return o;
 }

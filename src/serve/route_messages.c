@@ -41,6 +41,7 @@ const hy_field hy_messages_fields[] = {
       AT(ask.has_seed) },
     { "cache_salt", HY_F_STR, 0, 0, AT(ask.cache_salt), NULL,
       "cached prefixes are shared only with requests of the same salt (an extension)", 0 },
+    HY_FIELD_SPECULATE(AT(ask.speculate)),
     { "metadata", HY_F_IGNORE, 0, 0, 0, NULL, "for the caller's records", 0 },
     { "service_tier", HY_F_IGNORE, 0, 0, 0, NULL, "there is one", 0 },
     { "container", HY_F_REFUSE, 0, 0, 0, "", "there are no containers", 0 },

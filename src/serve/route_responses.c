@@ -32,6 +32,7 @@ const hy_field hy_responses_fields[] = {
       AT(ask.has_seed) },
     { "cache_salt", HY_F_STR, 0, 0, AT(ask.cache_salt), NULL,
       "cached prefixes are shared only with requests of the same salt (an extension)", 0 },
+    HY_FIELD_SPECULATE(AT(ask.speculate)),
     { "previous_response_id", HY_F_REFUSE, 0, 0, 0, "", "answers are not stored: give the turns in input", 0 },
     { "conversation", HY_F_REFUSE, 0, 0, 0, "", "conversations are not stored: give the turns in input", 0 },
     { "background", HY_F_REFUSE, 0, 0, 0, "false", "answers are not stored", 0 },

@@ -26,6 +26,7 @@ const hy_route hy_routes[] = {
     { "DELETE", "/v1/requests/{id}", hy_route_request_cancel, 0, HY_ROUTE_INLINE, "cancel a running request" },
     { "GET", "/metrics", hy_route_metrics, 0, HY_ROUTE_INLINE, "what the server counts, as Prometheus text" },
     { "GET", "/stats", hy_route_stats, 0, HY_ROUTE_INLINE, "the same as JSON" },
+    { "GET", "/debug/profile", hy_route_profile, 0, HY_ROUTE_ADMIN, "where the time of the running load goes, and what to try" },
     { "GET", "/openapi.json", hy_route_openapi, 0, HY_ROUTE_OPEN | HY_ROUTE_LOADING, "this description of the API" },
     { "GET", "/", hy_route_page, 0, HY_ROUTE_INLINE | HY_ROUTE_OPEN | HY_ROUTE_LOADING, "the page: chat and live monitor" },
     { "GET", "/assets/{name}", hy_route_asset, 0, HY_ROUTE_INLINE | HY_ROUTE_OPEN | HY_ROUTE_LOADING, "the page's files" },

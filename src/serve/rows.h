@@ -13,6 +13,9 @@ void hy_route_model(hy_exchange *x);
 void hy_route_request(hy_exchange *x);
 void hy_route_request_cancel(hy_exchange *x);
 
+/* route_debug.c */
+void hy_route_profile(hy_exchange *x);
+
 /* route_chat.c, route_completions.c, route_embeddings.c */
 void hy_route_chat(hy_exchange *x);
 void hy_route_completions(hy_exchange *x);

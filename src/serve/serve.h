@@ -25,7 +25,7 @@ typedef struct hy_serve_options {
     double drain_timeout_s;    /* SIGTERM: running requests get this long; 0: 30 */
     const char *otlp_url;      /* OpenTelemetry traces, OTLP/JSON over HTTP; NULL: off */
     bool no_page;              /* do not serve the page at / */
-    bool debug;                /* /debug/... routes (behind a key when keys are set) */
+    bool debug;                /* without keys: /debug for everybody, not only for this machine */
     /* SIGHUP: fills in what may change while running (api_keys, cors_origin, drain_timeout_s); the keys' file is
      * read again in any case. Strings live as long as the server. A failure is logged and changes nothing. */
     hy_status (*reload)(void *ctx, struct hy_serve_options *o, hy_err *err);

@@ -49,9 +49,44 @@ static double ms(double v)
     return (double)(int64_t)(v * 1e3 + 0.5) / 1e3;
 }
 
+/* The first n places. */
+static json_t *places(const uint64_t *v, uint32_t n)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n; i++) json_array_append_new(list, json_integer((json_int_t)v[i]));
+    return list;
+}
+
+/* Speculation, beside llama-server's two numbers. */
+static bool put_drafts(json_t *o, const hy_gen *g, const hy_answer *a)
+{
+    uint64_t drafted[HY_DRAFT_PLACES] = { 0 }, accepted[HY_DRAFT_PLACES] = { 0 }, n_drafted = 0, n_accepted = 0;
+    double gain = 0;
+    uint32_t n = 0, n_place = 0;
+    for (uint32_t i = a ? a->index : 0; i < (a ? a->index + 1 : hy_gen_n_answer(g)); i++, n++) {
+        const hy_usage *u = &hy_gen_answer(g, i)->usage;
+        for (uint32_t k = 0; k < HY_DRAFT_PLACES; k++) {
+            drafted[k] += u->drafted_at[k];
+            accepted[k] += u->accepted_at[k];
+        }
+        gain += u->n_drafted ? u->draft_gain : 1;
+    }
+    for (uint32_t k = 0; k < HY_DRAFT_PLACES; k++) {
+        n_drafted += drafted[k];
+        n_accepted += accepted[k];
+        if (drafted[k]) n_place = k + 1;
+    }
+    bool good = hy_set(o, "draft_n", json_integer((json_int_t)n_drafted));
+    good = hy_set(o, "draft_n_accepted", json_integer((json_int_t)n_accepted)) && good;
+    if (n_drafted == 0) return good;
+    good = hy_set(o, "draft_n_at", places(drafted, n_place)) && good;
+    good = hy_set(o, "draft_n_accepted_at", places(accepted, n_place)) && good;
+    return hy_set(o, "draft_gain", json_real(ms(gain / n))) && good;
+}
+
 json_t *hy_gen_timings_json(const hy_gen *g, const hy_answer *a)
 {
-    uint64_t n_prompt = 0, n_cached = 0, n_out = 0, n_drafted = 0, n_accepted = 0;
+    uint64_t n_prompt = 0, n_cached = 0, n_out = 0;
     double prompt_ms = 0, decode_ms = 0, ttft = 0, queue = 0;
     uint32_t n = hy_gen_ask(g)->n > 0 ? (uint32_t)hy_gen_ask(g)->n : 1;
     for (uint32_t i = a ? a->index : 0; i < (a ? a->index + 1 : hy_gen_n_answer(g)); i++) {
@@ -61,8 +96,6 @@ json_t *hy_gen_timings_json(const hy_gen *g, const hy_answer *a)
             n_cached += u->n_cached;
         }
         n_out += u->n_output;
-        n_drafted += u->n_drafted;
-        n_accepted += u->n_accepted;
         /* answers run side by side: the longest counts */
         prompt_ms = HY_MAX(prompt_ms, u->prompt_ms);
         decode_ms = HY_MAX(decode_ms, u->decode_ms);
@@ -71,12 +104,14 @@ json_t *hy_gen_timings_json(const hy_gen *g, const hy_answer *a)
     }
     /* the first token of each answer comes with the prompt */
     uint64_t n_first = HY_MIN(n_out, a ? 1 : hy_gen_n_answer(g));
-    return json_pack("{s:I, s:f, s:f, s:I, s:f, s:f, s:I, s:f, s:f, s:I, s:I}", "prompt_n", (json_int_t)n_prompt, "prompt_ms",
+    json_t *o = json_pack("{s:I, s:f, s:f, s:I, s:f, s:f, s:I, s:f, s:f}", "prompt_n", (json_int_t)n_prompt, "prompt_ms",
                      ms(prompt_ms), "prompt_per_second", ms(per_second((double)n_prompt, prompt_ms)), "predicted_n",
                      (json_int_t)n_out, "predicted_ms", ms(decode_ms), "predicted_per_second",
                      ms(per_second((double)(n_out - n_first), decode_ms)), "cached_n", (json_int_t)n_cached, "ttft_ms",
-                     ms(ttft), "queue_ms", ms(queue), "draft_n", (json_int_t)n_drafted, "draft_n_accepted",
-                     (json_int_t)n_accepted);
+                     ms(ttft), "queue_ms", ms(queue));
+    if (o && put_drafts(o, g, a)) return o;
+    json_decref(o);
+    return NULL;
 }
 
 /* Changes with the model and the version, as OpenAI's does with its backend. */

@@ -2,12 +2,14 @@
 Screenshots go to SHOTS. Needs playwright and Chromium.
 
 usage: test_page.py HAYATE MODEL CHROMIUM SHOTS [TEST...]"""
+import json
 import os
 import re
 import sys
 
 from playwright.sync_api import expect, sync_playwright
 
+import common
 import serve_common
 from serve_common import Case, Server
 
@@ -21,7 +23,8 @@ class Page(Case):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(cls.hayate, "--parallel", 8, "--ctx", 2048, "--timing", model=MODEL)
+        common.run(cls(), cls.hayate, "cpu")  # the machine's limits, for the profile
+        cls.server = Server(cls.hayate, "--parallel", 8, "--ctx", 2048, "--timing", "--speculate", "ngram", "--spec-always", model=MODEL)
         cls.play = sync_playwright().start()
         cls.browser = cls.play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
 
@@ -165,6 +168,75 @@ class Page(Case):
         self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), "dark")
         page.wait_for_timeout(1500)
         self.shot(page, "monitor-dark")
+
+    def talk(self):
+        """Answers that go on until the test is over."""
+        r = self.server.raw()
+        self.addCleanup(r.close)
+        r.request("POST", "/v1/completions", {"prompt": "one two one two one two", "max_tokens": 1900, "ignore_eos": True, "stream": True,
+                                              "temperature": 0})
+        self.assertEqual(r.head()[0], 200)
+
+    def profile(self, page):
+        page.click("#profile-run")
+        expect(page.locator("#profile-run")).to_be_disabled()
+        expect(page.locator(".profile .note")).to_contain_text("s left")
+        expect(page.locator("#profile-run")).to_be_enabled()
+        text = page.locator("#profile-result").inner_text()
+        for want in ("engine made", "largest share", "Bottleneck", "Worth trying", "waiting at barriers", "Steps that"):
+            self.assertIn(want, text)
+        return text
+
+    def test_profile(self):
+        page = self.open("/#monitor")
+        self.talk()
+        text = self.profile(page)
+        named = re.search(r"largest share of the steps is ([^:]+): (\d+) %", text)
+        # the bar of the operator that the sentence names is one of the longest of its phase
+        bars = page.locator("#profile-result .bars").first
+        self.assertIn(named[1], bars.inner_text())
+        widths = bars.locator(".bar").evaluate_all("l => l.map((b) => b.getBoundingClientRect().width)")
+        self.assertGreater(max(widths), 100)
+        for i, theme in enumerate(("light", "dark")):
+            if i:
+                page.click("#theme")
+            page.locator(".profile").scroll_into_view_if_needed()
+            page.locator(".profile").evaluate("e => e.scrollIntoView()")
+            page.wait_for_timeout(300)
+            self.shot(page, "profile-" + theme)
+        with page.expect_download() as d:
+            page.click("#profile-trace")
+        self.assertEqual(d.value.suggested_filename, "hayate-trace.json")
+        with open(d.value.path(), encoding="utf-8") as f:
+            self.assertGreater(len(json.load(f)["traceEvents"]), 100)
+        expect(page.locator(".profile .note")).to_contain_text("perfetto")
+
+    def test_profile_on_a_phone(self):
+        page = self.open("/#monitor", viewport={"width": 390, "height": 800})
+        self.talk()
+        self.profile(page)
+        self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 390)
+        page.locator(".profile").evaluate("e => e.scrollIntoView()")
+        self.shot(page, "profile-phone")
+
+    def test_profile_is_refused(self):
+        """What the server says against it stands beside the button."""
+        page = self.open("/#monitor")
+        page.route("**/debug/profile*", lambda r: r.fulfill(status=403, content_type="application/json",
+                   body=json.dumps({"error": {"message": "key user may not", "type": "x", "param": None, "code": "not_allowed"}})))
+        page.click("#profile-run")
+        expect(page.locator(".profile .note")).to_contain_text("key user may not")
+        expect(page.locator("#profile-run")).to_be_enabled()
+        self.assertTrue(all("403" in s for s in self.said), self.said)
+        self.said.clear()
+
+    def test_speculation(self):
+        page = self.open("/#monitor")
+        self.server.post("/v1/completions", {"prompt": "one two one two one two", "max_tokens": 60, "ignore_eos": True, "temperature": 0})
+        card = page.locator(".card", has_text="Speculation: drafted tokens")
+        expect(card).to_contain_text("Drafts by ngram")
+        expect(card).to_contain_text("times the plain speed")
+        self.assertRegex(card.inner_text(), r"1\.\s+\d+ % of \d")
 
     def test_phone_and_keyboard(self):
         page = self.open(viewport={"width": 390, "height": 800}, color_scheme="dark")

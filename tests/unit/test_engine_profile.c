@@ -136,7 +136,7 @@ static void test_advice(void **state)
     assert_int_equal(p->type_bytes[HY_Q_Q8_0], 125 * 8 * 1088);
     assert_int_equal(p->type_weights[HY_Q_Q8_0], 1000 * 1024);
     hy_prof_roof(p, f);
-    hy_prof_advise(p);
+    hy_prof_advise(p, NULL);
     /* 0.6 bytes a weight instead of 1.0625: products take 6000 * 0.5647; their operations far less */
     const hy_advice *a = find(p, "4 bits");
     assert_non_null(a);
@@ -178,10 +178,98 @@ static void test_advice(void **state)
     f->op[0].t = (hy_op_time){ .op = HY_OP_MATMUL, .n = 1, .ns = 9000, .bytes = 50000, .mem_bytes = 50000, .ops_int8 = 50000 };
     hy_prof_weights(p);
     hy_prof_roof(p, f);
-    hy_prof_advise(p);
+    hy_prof_advise(p, NULL);
     assert_int_equal(p->n_advice, 2);
     assert_non_null(find(p, "8 at once"));
     assert_non_null(find(p, "--speculate"));
+}
+
+/* One row of an ablation, with the columns that matter. */
+static void put(json_t *o, const char *technique, const char *setting, const char *baseline, double ttft, double itl, double tps,
+                double gain)
+{
+    json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:{s:s, s:f}}", "technique", technique, "setting", setting, "baseline",
+                            baseline, "ttft_ms", ttft, "itl_ms", itl, "tokens_s", tps, "gain", "what", "itl", "ratio", gain);
+    assert_int_equal(json_array_append_new(json_object_get(o, "rows"), row), 0);
+}
+
+/* Measured numbers take the place of estimates; what was seen not to pay goes. */
+static void test_measured(void **state)
+{
+    made *m = make();
+    hy_profile *p = &m->p;
+    p->n_phase = 1;
+    hy_prof_phase *f = &p->phase[0];
+    *f = (hy_prof_phase){ .name = "decode", .n_tok = 1, .n_step = 1, .n_thread = 1, .wall_ns = 10000, .n_op = 2 };
+    f->op[0].t = (hy_op_time){ .op = HY_OP_MATMUL, .n = 1, .ns = 6000, .bytes = 50000, .mem_bytes = 50000, .ops_int8 = 50000 };
+    f->op[1].t = (hy_op_time){ .op = HY_OP_ATTENTION, .n = 1, .ns = 4000, .bytes = 30000, .mem_bytes = 30000 };
+    hy_prof_weights(p);
+    hy_prof_roof(p, f);
+    json_t *o = json_pack("{s:s, s:[]}", "time", "2026-11-30T14:25:00Z", "rows");
+    put(o, "weights", "F32", "best", 900, 40, 25, 1);
+    put(o, "weights", "Q8_0", "plain", 1, 1, 1, 1); /* of another baseline: not looked at */
+    put(o, "weights", "Q8_0", "best", 300, 12, 83, 3.3);
+    put(o, "weights", "Q4_K", "best", 310, 8, 125, 5);
+    put(o, "threads", "1", "best", 300, 12, 83, 1);
+    put(o, "threads", "2", "best", 200, 12.1, 82, 1); /* slower here, whatever the roofline says */
+    put(o, "batching", "1", "best", 0, 12, 83, 1);
+    put(o, "batching", "8", "best", 0, 30, 249, 3);
+    put(o, "speculation", "off chat", "best", 0, 12, 83, 1);
+    put(o, "speculation", "ngram chat", "best", 0, 12, 83, 1.01);
+    put(o, "speculation", "ngram copy", "best", 0, 5, 200, 2.4);
+    hy_prof_advise(p, o);
+    const hy_advice *a = find(p, "4 bits");
+    assert_true(a && a->measured);
+    near(a->gain, 12.0 / 8);
+    assert_null(find(p, "-t 2"));
+    a = find(p, "8 at once");
+    assert_true(a && a->measured);
+    near(a->gain, 3);
+    a = find(p, "--speculate ngram");
+    assert_true(a && a->measured && strstr(a->what, "copy"));
+    near(a->gain, 2.4);
+    a = find(p, "--kv-type"); /* it has no row */
+    assert_true(a && !a->measured);
+    assert_string_equal(p->when, "2026-11-30");
+    hy_buf b = { 0 };
+    hy_prof_prose(p, f, &b);
+    assert_non_null(strstr(b.data, "1. 1.50 times as fast (measured here): weights in 4 bits"));
+    assert_non_null(strstr(b.data, "(an estimate): keys and values in 8 bits"));
+    assert_non_null(strstr(b.data, "2026-11-30"));
+    assert_null(strstr(b.data, "4. ")); /* three things */
+    hy_buf_free(&b);
+    json_decref(o);
+}
+
+/* Sentences for each bottleneck, with the numbers that they are about. */
+static void test_prose(void **state)
+{
+    made *m = make();
+    hy_profile *p = &m->p;
+    p->n_phase = 1;
+    hy_prof_phase *f = &p->phase[0];
+    *f = (hy_prof_phase){ .name = "decode", .n_tok = 10, .n_step = 10, .n_thread = 2, .wall_ns = 1e8, .n_op = 1 };
+    f->op[0].t = (hy_op_time){ .op = HY_OP_MATMUL, .n = 1, .ns = 90000000, .bytes = 750000000, .mem_bytes = 750000000 };
+    hy_prof_weights(p);
+    hy_prof_roof(p, f);
+    hy_prof_advise(p, NULL);
+    hy_buf b = { 0 };
+    hy_prof_prose(p, f, &b);
+    /* 75 MB a step at 15 GB/s: 5 of 10 ms; so 50 %, and at most 200 tokens a second instead of 100 */
+    static const char *const want[] = { "100.0 tokens/s; a step takes 10.00 ms", "Bottleneck: the speed of memory", "75.0 MB", "15.0 GB/s",
+                                        "5.00 of the 10.00 ms", "50 % of the measured limit", "200 tokens/s", "90 %, goes into `matmul`",
+                                        "hayate bench --ablation MODEL" };
+    for (size_t i = 0; i < HY_COUNT(want); i++)
+        if (!strstr(b.data, want[i])) fail_msg("no '%s' in: %s", want[i], b.data);
+    hy_buf_free(&b);
+    p->probe.n_point = 0; /* a machine that was never measured */
+    f->neck = HY_NECK_UNKNOWN;
+    p->n_advice = 0;
+    hy_prof_prose(p, f, &b);
+    assert_non_null(strstr(b.data, "hayate cpu"));
+    assert_null(strstr(b.data, "Worth trying"));
+    assert_null(strstr(b.data, "Nothing known"));
+    hy_buf_free(&b);
 }
 
 static hy_session *open_tiny(uint32_t n_ctx)
@@ -271,7 +359,7 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roof),  cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_roof),  cmocka_unit_test(test_advice), cmocka_unit_test(test_measured), cmocka_unit_test(test_prose),
         cmocka_unit_test(test_whole), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, enter, leave);

@@ -168,7 +168,8 @@ static void traces(void **state)
     uint32_t each = (uint32_t)sum_up(d.plan, HY_OP_COUNT).n;
     drive_step(&d, 0, tok, 1, 1, 0, NULL);
     spans c = { .first_step = 0 };
-    hy_plan_each_span(d.plan, take, &c);
+    hy_plan_rings rings = hy_plan_traced(d.plan);
+    hy_plan_each_span(&rings, take, &c);
     assert_int_equal(c.n[0], 2 * each);
     assert_int_equal(c.n[1], 2 * each);
     assert_int_equal(c.n[2], 0);
@@ -178,7 +179,8 @@ static void traces(void **state)
     for (uint32_t i = 2; i < 6; i++) drive_step(&d, 0, tok, 1, i, 0, NULL);
     uint64_t newest = c.step[0] + 4;
     memset(&c, 0, sizeof c);
-    hy_plan_each_span(d.plan, take, &c);
+    rings = hy_plan_traced(d.plan);
+    hy_plan_each_span(&rings, take, &c);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(c.n[i], each + 1);
         assert_int_equal(c.step[i], newest);
