@@ -90,7 +90,7 @@ const char *ablation_gain(const json_t *row, char out[48])
 void ablation_extra(const json_t *row, hy_buf *out)
 {
     static const struct { const char *key, *form; double scale; } parts[] = {
-        { "n", "%s tokens", 1 }, { "instructions", "%s operators", 1 },
+        { "instructions", "%s operators", 1 },
         { "activation_bytes", "%s MB of activations a token", 1e-6 }, { "bytes_a_token", "%s KiB a token", 1 / 1024.0 },
         { "used_pct", "%s %% of the memory in use holds tokens", 1 }, { "sequences", "%s sequences at once", 1 },
         { "cached_tokens", "%s from the cache", 1 }, { "worst_gap_ms", "worst gap %s ms", 1 },

@@ -22,7 +22,7 @@ const char *ablation_short(bool has, double v, char out[32]);
 const char *ablation_quality(const json_t *row, char out[64]);
 /* "31 x per token": a row's gain, or "". */
 const char *ablation_gain(const json_t *row, char out[48]);
-/* What only this technique has, in words: "n 1024", "96 % of the memory holds tokens, 25 sequences". */
+/* What only this technique has, in words: "96 % of the memory holds tokens, 25 sequences". */
 void ablation_extra(const json_t *row, hy_buf *out);
 
 #endif

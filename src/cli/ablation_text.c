@@ -5,13 +5,21 @@
 
 #define COLUMNS 98
 
+/* Ends a line without blanks before its end. */
+static void end_line(hy_buf *out)
+{
+    while (out->len && out->data[out->len - 1] == ' ') out->len--;
+    hy_buf_char(out, '\n');
+}
+
 /* Words of text, each line behind `indent` blanks; the first line begins where the caller stands. */
 static void wrap(hy_buf *out, const char *text, int at, int indent)
 {
     while (*text) {
         size_t n = strcspn(text, " ");
         if (at + (int)n > COLUMNS) {
-            hy_buf_printf(out, "\n%*s", indent, "");
+            end_line(out);
+            hy_buf_printf(out, "%*s", indent, "");
             at = indent;
         }
         hy_buf_put(out, text, n);
@@ -29,14 +37,16 @@ static void wrap(hy_buf *out, const char *text, int at, int indent)
 static const char *with_spread(const json_t *row, const char *key, char out[40])
 {
     char path[32], m[32];
-    double v, least, most;
+    double v, n, least, most;
     bool has = ablation_number(row, key, &v);
     ablation_short(has, v, m);
     snprintf(path, sizeof path, "spread.%s.0", key);
     bool spread = has && ablation_number(row, path, &least);
     path[strlen(path) - 1] = '1';
-    spread = spread && ablation_number(row, path, &most) && v > 0;
-    if (spread) snprintf(out, 40, "%s ±%.0f%%", m, 50 * (most - least) / v);
+    spread = spread && ablation_number(row, path, &most) && v > 0 && ablation_number(row, "repeats", &n) && n > 1;
+    double share = spread ? 50 * (most - least) / v : 0;
+    if (share > 99) snprintf(out, 40, "%s ±>99%%", m);
+    else if (spread) snprintf(out, 40, "%s ±%.0f%%", m, share);
     else snprintf(out, 40, "%s", m);
     return out;
 }
@@ -54,14 +64,14 @@ static void put_row(const json_t *row, hy_buf *out)
     char a[40], b[40], c[40], m[32], q[64], g[48];
     double mib;
     bool has = ablation_number(row, "memory_mib", &mib);
-    hy_buf_printf(out, "  %-20.20s", ablation_string(row, "setting"));
-    cell(out, with_spread(row, "ttft_ms", a), 11);
-    cell(out, with_spread(row, "itl_ms", b), 12);
-    cell(out, with_spread(row, "tokens_s", c), 11);
-    cell(out, ablation_short(has, mib, m), 6);
-    cell(out, ablation_quality(row, q), 17);
-    cell(out, ablation_gain(row, g), 19);
-    hy_buf_char(out, '\n');
+    hy_buf_printf(out, "  %-19.19s", ablation_string(row, "setting"));
+    cell(out, with_spread(row, "ttft_ms", a), 10);
+    cell(out, with_spread(row, "itl_ms", b), 11);
+    cell(out, with_spread(row, "tokens_s", c), 12);
+    cell(out, ablation_short(has, mib, m), 7);
+    cell(out, ablation_quality(row, q), 19);
+    cell(out, ablation_gain(row, g), 20);
+    end_line(out);
     hy_buf extra = { 0 };
     ablation_extra(row, &extra);
     if (extra.len) {
@@ -90,7 +100,7 @@ static void put_head(const json_t *o, hy_buf *out)
 
 static void put_columns(hy_buf *out)
 {
-    hy_buf_printf(out, "\n  %-20s%11s%12s%11s%6s%17s%19s\n", "", "first, ms", "token, ms", "tokens/s", "MiB", "quality lost",
+    hy_buf_printf(out, "\n  %-19s%10s%11s%12s%7s%19s%20s\n", "", "first, ms", "token, ms", "tokens/s", "MiB", "quality lost",
                   "gain");
 }
 
@@ -106,10 +116,15 @@ static void put_technique(const json_t *rows, const char *technique, hy_buf *out
     size_t i;
     const json_t *row, *first = NULL;
     const char *baseline = "best";
+    double n;
     json_array_foreach((json_t *)(uintptr_t)rows, i, row) {
         if (strcmp(ablation_string(row, "technique"), technique) != 0) continue;
-        if (!first) hy_buf_printf(out, "%s\n", ablation_title(technique));
-        if (!first) first = row;
+        if (!first) {
+            hy_buf_str(out, ablation_title(technique));
+            if (ablation_number(row, "extra.n", &n)) hy_buf_printf(out, ", %.0f tokens", n);
+            hy_buf_char(out, '\n');
+            first = row;
+        }
         if (strcmp(ablation_string(row, "baseline"), baseline) != 0) {
             baseline = ablation_string(row, "baseline");
             hy_buf_printf(out, "  %s\n", baseline_words(baseline));

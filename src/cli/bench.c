@@ -130,6 +130,7 @@ int cmd_bench(cli_args *a)
             return cli_error("bench", "give one MODEL, or: serve URL (not '%s' and '%s')", a->pos[0], a->pos[1]), 2;
         return cmd_bench_serve(a);
     }
+    if (a->ablation) return cmd_ablation(a);
     hy_bias bias[CLI_LIST_MAX];
     uint32_t n, deepest = 0, widest = 1;
     bench_keep keep;

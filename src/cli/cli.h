@@ -34,6 +34,7 @@ typedef struct cli_args {
     const char *tokens_file, *out, *text_file, *base_model, *sha256, *imatrix, *activations;
     const char *over[CLI_LIST_MAX]; uint32_t n_over;
     const char *depths, *batches;
+    bool ablation;             /* bench */
     uint64_t chunk, n_prompt, n_gen, repeats, window, stride, windows, score_first;
     bool all, json, quiet, ids, pieces, no_special, no_parse_special;
     bool fresh;                /* cpu, tune */
@@ -156,6 +157,7 @@ int cmd_pipe(cli_args *a);
 int cmd_logits(cli_args *a);
 int cmd_eval(cli_args *a);
 int cmd_bench(cli_args *a);
+int cmd_ablation(cli_args *a);                     /* bench --ablation */
 int cmd_explain(cli_args *a);
 int cmd_cpu(cli_args *a);
 int cmd_tune(cli_args *a);

@@ -32,12 +32,15 @@ const cli_command cli_commands[] = {
       "compares with kept ones: status 1 where a shape is slower beyond noise, twice.\n"
       "serve URL: load on any OpenAI-compatible server, in a closed loop (--streams), as a Poisson process (--rate)\n"
       "or from a file (--trace): percentiles of time to first token and between pieces, throughput, and goodput,\n"
-      "the share of requests within --ttft-within and --itl-within.\n\n"
+      "the share of requests within --ttft-within and --itl-within.\n"
+      "--ablation: every technique on and off in one run, against the best of the rest and against a plain baseline:\n"
+      "a table, and FILE.json, FILE.csv and FILE.html beside it (--out). Ctrl-C leaves a report of what is done.\n\n"
       "  hayate bench model.gguf\n"
       "  hayate bench model.gguf --save=before; hayate bench model.gguf --compare=before\n"
       "  hayate bench serve http://127.0.0.1:8080 --streams 16 --requests 128 --prompt-tokens 256 --output-tokens 64\n"
       "  hayate bench serve http://127.0.0.1:8080 --rate 2.5 --mixture --shared-prefix 512 --json\n"
-      "  hayate bench model.gguf -p 512 -n 64 -d 0,4096 -b 1,8 -t 2 -r 5 --json\n" },
+      "  hayate bench model.gguf -p 512 -n 64 -d 0,4096 -b 1,8 -t 2 -r 5 --json\n"
+      "  hayate bench model.gguf --ablation --minutes 8 --out report\n" },
     { "eval", "perplexity, or KL divergence against a reference", "perplexity|kl MODEL", 2, 2, G_MODEL | CLI_G_EVAL,
       cmd_eval,
       "perplexity: of a text file, in windows, the second half of each scored; 95 % confidence interval.\n"

@@ -39,6 +39,10 @@ static const char head[] =
     "path.s0,path.s1,path.s2,path.s3{fill:none;stroke-width:2.5}path.s0{stroke:var(--b)}path.s1{stroke:var(--a)}"
     "path.s2{stroke:var(--c)}path.s3{stroke:var(--d)}\n"
     "circle.s0{fill:var(--b)}circle.s1{fill:var(--a)}circle.s2{fill:var(--c)}circle.s3{fill:var(--d)}\n"
+    ".key{display:flex;flex-wrap:wrap;gap:2px 18px;font-size:.9rem}.key span::before{content:\"\";display:inline-block;width:.7em;"
+    "height:.7em;border-radius:50%;margin-right:.45em;background:currentColor}.key .s0::before{color:var(--b)}"
+    ".key .s1::before{color:var(--a)}.key .s2::before{color:var(--c)}.key .s3::before{color:var(--d)}\n"
+    "svg.bars{max-width:660px}@media (max-width:600px){svg{font-size:19px}.card{padding:12px 10px}}\n"
     "rect.b0{fill:var(--base)}rect.b1{fill:var(--a)}rect.b2{fill:var(--b)}\n"
     "@media print{body{background:#fff}.card{break-inside:avoid}}\n"
     "</style>\n";
@@ -211,11 +215,11 @@ static void put_ladder(const json_t *o, hy_buf *out)
 static void put_number(const json_t *row, const char *key, hy_buf *out)
 {
     char path[40], m[32], a[32], b[32];
-    double v, least, most;
+    double v, n, least, most;
     bool has = ablation_number(row, key, &v);
     hy_buf_printf(out, "<td>%s", has ? ablation_short(true, v, m) : "–");
     snprintf(path, sizeof path, "spread.%s.0", key);
-    bool spread = has && ablation_number(row, path, &least);
+    bool spread = has && ablation_number(row, path, &least) && ablation_number(row, "repeats", &n) && n > 1;
     path[strlen(path) - 1] = '1';
     if (spread && ablation_number(row, path, &most))
         hy_buf_printf(out, "<small>%s … %s</small>", ablation_short(true, least, a), ablation_short(true, most, b));
@@ -278,11 +282,13 @@ static void put_technique(const json_t *rows, const char *technique, hy_buf *out
 {
     const json_t *first = NULL;
     const char *baseline = "best";
-    hy_buf_str(out, "<h2>");
-    html_put(out, ablation_title(technique));
-    hy_buf_str(out, "</h2>\n<div class=\"card\">\n");
+    double n;
     for (size_t i = 0; i < json_array_size(rows) && !first; i++)
         if (is_row(json_array_get(rows, i), technique)) first = json_array_get(rows, i);
+    hy_buf_str(out, "<h2>");
+    html_put(out, ablation_title(technique));
+    if (ablation_number(first, "extra.n", &n)) hy_buf_printf(out, " <small class=\"soft\">at %.0f tokens</small>", n);
+    hy_buf_str(out, "</h2>\n<div class=\"card\">\n");
     hy_buf_str(out, "<dl><dt>when</dt><dd>");
     html_put(out, ablation_string(first, "when"));
     hy_buf_str(out, "</dd><dt>when not</dt><dd>");

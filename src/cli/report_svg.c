@@ -26,9 +26,9 @@ static void put_text(hy_buf *out, double x, double y, const char *anchor, const 
     hy_buf_str(out, "</text>\n");
 }
 
-static void put_begin(hy_buf *out, double height, const char *title)
+static void put_begin(hy_buf *out, double height, const char *kind, const char *title)
 {
-    hy_buf_printf(out, "<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", WIDTH, height);
+    hy_buf_printf(out, "<svg class=\"%s\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", kind, WIDTH, height);
     html_put(out, title);
     hy_buf_str(out, "\">\n");
 }
@@ -117,24 +117,24 @@ static void put_series(hy_buf *out, const svg_series *s, uint32_t i, const axis 
 void svg_put_lines(const svg_lines *l, hy_buf *out)
 {
     const double height = 330;
-    axis x = { .log = l->log_x, .from = 66, .to = WIDTH - 18 }, y = { .log = l->log_y, .from = height - 52, .to = 44 };
+    axis x = { .log = l->log_x, .from = 76, .to = WIDTH - 18 }, y = { .log = l->log_y, .from = height - 52, .to = 44 };
     range_of(l, false, &x);
     range_of(l, true, &y);
-    put_begin(out, height, l->title);
+    hy_buf_str(out, "<p class=\"key\">");
+    for (uint32_t i = 0; l->n > 1 && i < l->n; i++) {
+        hy_buf_printf(out, "<span class=\"s%u\">", i);
+        html_put(out, l->series[i].name);
+        hy_buf_str(out, "</span>\n");
+    }
+    hy_buf_str(out, "</p>\n");
+    put_begin(out, height, "lines", l->title);
     put_y_grid(out, &y, &x);
     char text[32];
     const svg_series *longest = &l->series[0];
     for (uint32_t i = 1; i < l->n; i++) longest = l->series[i].n > longest->n ? &l->series[i] : longest;
     for (uint32_t k = 0; k < longest->n; k++) grid_line(out, false, place(&x, longest->x[k]), &y, number(longest->x[k], text));
     put_text(out, (x.from + x.to) / 2, height - 10, "middle", " class=\"n\"", l->x_name);
-    put_text(out, x.from - 58, 16, "start", " class=\"n\"", l->y_name);
-    double at = x.to;
-    for (uint32_t i = l->n; i-- > 0;) { /* the legend, from the right */
-        put_text(out, at, 16, "end", " class=\"k\"", l->series[i].name);
-        at -= 8.0 * (double)strlen(l->series[i].name) + 8;
-        hy_buf_printf(out, "<circle class=\"s%u\" r=\"5\" cx=\"%.1f\" cy=\"12\"/>\n", i, at);
-        at -= 18;
-    }
+    put_text(out, 4, 18, "start", " class=\"n\"", l->y_name);
     for (uint32_t i = 0; i < l->n; i++) put_series(out, &l->series[i], i, &x, &y);
     hy_buf_str(out, "</svg>\n");
 }
@@ -143,12 +143,15 @@ void svg_put_lines(const svg_lines *l, hy_buf *out)
 
 void svg_put_bars(const char *title, const svg_bar *bar, uint32_t n, double one, hy_buf *out)
 {
-    const double row = 30, left = 200, right = WIDTH - 92, top = 8;
-    double most = one;
-    for (uint32_t i = 0; i < n; i++) most = HY_MAX(most, bar[i].v);
+    const double row = 30, left = 210, top = 8;
+    double most = one, right = WIDTH;
+    for (uint32_t i = 0; i < n; i++) {
+        most = HY_MAX(most, bar[i].v);
+        right = HY_MIN(right, WIDTH - 16 - 10.0 * (double)strlen(bar[i].label)); /* a label stands behind the longest bar */
+    }
     if (most <= 0) return;
     double height = top + row * n + 8;
-    put_begin(out, height, title);
+    put_begin(out, height, "bars", title);
     for (uint32_t i = 0; i < n; i++) {
         double y = top + row * i, w = HY_MAX(2, bar[i].v / most * (right - left));
         put_text(out, left - 8, y + 19, "end", " class=\"k\"", bar[i].name);

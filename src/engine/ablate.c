@@ -15,7 +15,7 @@
 #define PROMPT 256             /* tokens of the shape, fewer where a model is slow or small */
 #define ANSWER 16
 #define CTX 4096               /* longest sequence that is measured */
-#define UNITS 150.0            /* about so many prompts are computed if nothing is repeated */
+#define UNITS 850.0            /* all of it once takes about so many prompts */
 
 /* ---- time ---------------------------------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@ static hy_status no_memory(hy_err *err)
 
 /* ---- paged against contiguous ------------------------------------------------------------------------- */
 
-enum { PAGED_SEQ = 32, PAGED_ASKS = 24 };
+enum { PAGED_SEQ = 32, PAGED_ASKS = 32 };
 
 typedef struct pool {          /* seen while requests wait for room */
     double share, running;
@@ -112,7 +112,7 @@ static void tell_paged(ab *a, paged_run two[2], uint32_t n_ctx, uint64_t kv_toke
 hy_status ab_group_paged(ab *a, hy_err *err)
 {
     uint32_t n_ctx = HY_MIN(4 * a->n_prompt, a->n_ctx), median = HY_MAX(n_ctx / 12, 4u);
-    uint64_t kv_tokens = 4ull * n_ctx;
+    uint64_t kv_tokens = 2ull * n_ctx;
     paged_run two[2] = { { .row = ab_row_make("paged", "best", "contiguous") }, { .row = ab_row_make("paged", "best", "paged") } };
     hy_status st = HY_OK;
     for (int k = 0; k < 2; k++) {

@@ -47,8 +47,8 @@ void ab_claim_fusion(ab *a, const char *of, const ab_row *off, const ab_row *on)
     char about[160];
     snprintf(about, sizeof about, "%s: fused against the primitive operators one by one", of);
     ab_claim(a, "fusion, latency", "20 to 30 % less", step, HY_MIN(step, prompt), HY_MAX(step, prompt), "percent",
-             HY_MAX(step, prompt) >= 20, about, "%.1f %% less for a token, %.1f %% less for a prompt of %u", step, prompt,
-             a->n_prompt);
+             HY_MAX(step, prompt) >= 20, about, "%.1f %% %s for a token, %.1f %% %s for a prompt of %u", fabs(step),
+             step < 0 ? "more" : "less", fabs(prompt), prompt < 0 ? "more" : "less", a->n_prompt);
     ab_claim(a, "fusion, traffic", "40 % less", act, NAN, NAN, "percent", act >= 40, about,
              "%.1f %% less of activations (%.2f of %.2f MB a token); with the weights %.1f %% less for a token, %.1f %% for a "
              "prompt of %u", act, a1 / 1e6, a0 / 1e6, 100 * (1 - (a1 + w) / (a0 + w)),

@@ -52,9 +52,9 @@ static bool make_tasks(task t[TASKS])
     static const char asked[] = "What should one pack for a week in the mountains?";
     char *begun = edited_code(60);
     t[0] = (task){ .name = "chat", .chat = asked };
-    t[1] = (task){ .name = "chat, temperature 1", .chat = asked, .temperature = 1 };
+    t[1] = (task){ .name = "chat t=1", .chat = asked, .temperature = 1 };
     t[2] = (task){ .name = "copy", .prompt = text_of("1.\n", ab_copy_text, "\n\nThe same text again:\n\n1.\n", "") };
-    t[3] = (task){ .name = "code edit", .prompt = begun ? text_of("# version 1\n", ab_code_text,
+    t[3] = (task){ .name = "edit", .prompt = begun ? text_of("# version 1\n", ab_code_text,
                    "# the same with `figure` for `shape`\n", begun) : NULL };
     t[4] = (task){ .name = "JSON", .chat = "Describe a person as JSON.", .json = true };
     hy_free(begun);
