@@ -61,7 +61,6 @@ hy_status hy_options_check(const hy_options *o, hy_err *err)
         return hy_fail(err, HY_E_ARG, "weight type '%s' is not known", o->weights);
     if (o->attention && strcmp(o->attention, "flash") != 0 && strcmp(o->attention, "materialised") != 0)
         return hy_fail(err, HY_E_ARG, "attention '%s' is not one of flash, materialised", o->attention);
-    if (o->weights_all && !o->weights) return hy_fail(err, HY_E_ARG, "weights_all without a type for the weights");
     return check_serving(o, err);
 }
 
