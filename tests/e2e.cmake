@@ -1,7 +1,7 @@
 # The program from outside: its commands, and what may go wrong
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND AND TARGET hayate)
-  foreach(name cli faults measure bench ablation serve serve_life api api_chat break tune)
+  foreach(name cli faults measure bench ablation serve serve_life serve_leave serve_faults api api_chat break profile tune)
     add_test(NAME e2e.${name} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/e2e/test_${name}.py
              $<TARGET_FILE:hayate>)
     set_tests_properties(e2e.${name} PROPERTIES TIMEOUT 1800)
@@ -12,4 +12,15 @@ if(TARGET test_engine_spec_real)
 endif()
 if(TARGET test_engine_real)
   set_tests_properties(prop.test_engine_real PROPERTIES LABELS slow)
+endif()
+# What ./check tsan runs of the server: leaving, reloading, stopping, sharing, all threads at work
+if(Python3_FOUND AND TARGET hayate AND CMAKE_C_FLAGS MATCHES "fsanitize=thread")
+  set(threads_life Cancel Stop.test_drain_timeout Stop.test_running_ones_finish Keys.test_reload Sockets.test_tls_renewed)
+  set(threads_leave Leaving)
+  set(threads_faults Liveness.test_K1_leaving_frees_the_place Numbers.test_N1_once_and_sixteen_times FullDisk)
+  foreach(name life leave faults)
+    add_test(NAME e2e.threads_${name} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/e2e/test_serve_${name}.py
+             $<TARGET_FILE:hayate> ${threads_${name}})
+    set_tests_properties(e2e.threads_${name} PROPERTIES TIMEOUT 1800 LABELS threads)
+  endforeach()
 endif()

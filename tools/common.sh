@@ -7,7 +7,7 @@ note() { echo "${dim}    $*${off}" >&2; }
 die() { echo "${bold}error:${off} $*" >&2; exit 1; }
 
 build_packages="gcc g++ cmake ninja-build pkg-config python3 python3-pip libpcre2-dev libutf8proc-dev libjansson-dev
-libmicrohttpd-dev libhwloc-dev libcurl4-openssl-dev libedit-dev libzstd-dev libcmocka-dev"
+libmicrohttpd-dev libgnutls28-dev libhwloc-dev libcurl4-openssl-dev libedit-dev libzstd-dev libcmocka-dev"
 check_packages="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libsimde-dev binutils file
 python3-venv chromium fonts-dejavu-core openssl curl"
 

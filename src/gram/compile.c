@@ -1,7 +1,6 @@
 /* Source -> grammar. */
 #include "gram/gram_impl.h"
 
-static const uint64_t work_max = 1500000000; /* about a second */
 enum { KEEP_BYTES = 64 << 20, TMP_BYTES = 256 << 20 };
 
 static void regex(hy_gc *gc, const char *s, size_t n)
@@ -80,12 +79,13 @@ static hy_status compile(hy_gram *g, const hy_gram_source *src, hy_err *err)
         gc->keep = g->arena;
         gc->keep_max = KEEP_BYTES;
         gc->tmp_max = TMP_BYTES;
-        gc->work = work_max;
+        gc->work = HY_GC_WORK;
         gc->net = net;
         gc->err = err;
         if (setjmp(gc->jmp) == 0) {
             build(gc, src, schema);
             g->net = *net;
+            g->n_step = HY_GC_WORK - gc->work;
         }
         st = gc->code;
     }
@@ -118,6 +118,8 @@ hy_status hy_gram_compile(hy_gram **out, const hy_gram_source *src, hy_err *err)
     *out = g;
     return HY_OK;
 }
+
+uint64_t hy_gram_steps(const hy_gram *g) { return g->n_step; }
 
 hy_gram *hy_gram_ref(hy_gram *g)
 {

@@ -492,12 +492,15 @@ static hy_ast *in_place(parser *p, hy_ast *a)
 
 static uint32_t emit(parser *p, hy_ast *a, uint32_t next);
 
-static bool regular(parser *p, const hy_ast *a)
+/* Asked of every part of every part: remembered. */
+static bool regular(parser *p, hy_ast *a)
 {
-    if (a->kind == A_RULE || a->kind == A_BYTES || a->kind == A_NET) return false;
-    for (size_t i = 0; i < a->n; i++)
-        if (!regular(p, a->kid[i])) return false;
-    return true;
+    if (a->regular) return a->regular == 2;
+    bool yes = a->kind != A_RULE && a->kind != A_BYTES && a->kind != A_NET;
+    hy_gc_spend(p->gc, 5 + a->n);
+    for (size_t i = 0; yes && i < a->n; i++) yes = regular(p, a->kid[i]);
+    a->regular = yes ? 2 : 1;
+    return yes;
 }
 
 static uint32_t emit_cat(parser *p, hy_ast *a, uint32_t next)

@@ -21,6 +21,7 @@ static void *take(hy_gc *gc, hy_arena *a, size_t max, size_t n, size_t size)
         hy_gc_fail(gc, HY_E_LIMIT, "too large: compiling needs more than %zu MiB", max >> 20);
     if (hy_arena_bytes(a) > max)
         hy_gc_fail(gc, HY_E_LIMIT, "too large: compiling needs more than %zu MiB", max >> 20);
+    hy_gc_spend(gc, n * size / 8); /* fresh memory costs what it takes to clear it */
     void *p = hy_arena_alloc(a, n * size, 16);
     if (!p) hy_gc_fail(gc, HY_E_MEMORY, "out of memory");
     return p;
@@ -38,7 +39,9 @@ void *hy_gc_keep(hy_gc *gc, size_t n, size_t size)
 
 void hy_gc_spend(hy_gc *gc, uint64_t units)
 {
-    if (units > gc->work) hy_gc_fail(gc, HY_E_LIMIT, "too complex: compiling takes too long");
+    if (units > gc->work)
+        hy_gc_fail(gc, HY_E_LIMIT, "too complex: compiling takes more than %u million steps",
+                   HY_GC_WORK / 1000000);
     gc->work -= units;
 }
 

@@ -35,6 +35,7 @@ typedef struct hy_gram hy_gram;
 /* Size, depth, states and time are bounded. HY_E_ARG: invalid or contradictory; HY_E_UNSUPPORTED: names the
  * keyword that cannot be enforced; HY_E_LIMIT: too large. The source is not needed afterwards. */
 hy_status hy_gram_compile(hy_gram **out, const hy_gram_source *src, hy_err *err);
+uint64_t hy_gram_steps(const hy_gram *g);      /* that compiling took, of those allowed */
 hy_gram *hy_gram_ref(hy_gram *g);              /* returns g */
 void hy_gram_unref(hy_gram *g);                /* accepts NULL */
 

@@ -16,11 +16,12 @@
 #define HY_NONE UINT32_MAX    /* no state, no node, no bound */
 #define HY_GC_DEPTH 200       /* nesting of schemas, groups, values */
 #define HY_GC_TEXT (4u << 20) /* bytes of a source */
+#define HY_GC_WORK 400000000u /* steps of compiling, about a nanosecond each */
 
 typedef struct hy_gc {
     hy_arena *keep, *tmp;
     size_t keep_max, tmp_max;  /* bytes */
-    uint64_t work;             /* units left, about a nanosecond each */
+    uint64_t work;             /* steps left, about a nanosecond each */
     uint32_t depth;
     struct hy_net *net;
     json_t *made;              /* array of the values made while compiling */
@@ -81,6 +82,7 @@ typedef struct hy_ast {
     const char *bytes;
     struct hy_ast **kid;
     size_t n, cap;
+    uint8_t regular; /* gbnf.c: 0 not known, 1 no, 2 yes */
 } hy_ast;
 hy_ast *hy_ast_new(hy_gc *gc, hy_akind kind);
 void hy_ast_add(hy_gc *gc, hy_ast *a, hy_ast *kid);
@@ -154,6 +156,11 @@ typedef struct hy_number {     /* which numbers */
     hy_decimal lo, hi, mul;
 } hy_number;
 hy_dfa *hy_number_dfa(hy_gc *gc, const hy_number *n);
+/* Characters of the longest number that is written: 17 digits, sign, point and exponent of any double are
+ * 24, the largest integer of 128 bits is 40; a model that writes 3s behind 0. for ever comes to an end.
+ * Longer where bounds are so. */
+#define HY_NUMBER_LEN 48u
+uint32_t hy_number_len_max(const hy_number *n);
 /* the expression of a format, NULL: none known; *known: it is a format we cannot enforce */
 const char *hy_format_regex(const char *name, bool *known);
 
@@ -203,6 +210,7 @@ void hy_term_first(hy_term *m);                      /* term.c: fills first */
 struct hy_gram {
     hy_arena *arena;
     hy_net net;                /* rule 0: root */
+    uint64_t n_step;           /* that compiling took */
     atomic_uint n_ref;
 };
 

@@ -247,10 +247,11 @@ static void alphabet(hy_gc *gc, hy_dfa *d) /* classes 0..9, minus, point, others
 }
 
 /* Kinds of numbers for which the digits' values do not matter: any, whole, on one side of zero;
- * these may be written with an exponent. NULL: another kind. */
+ * these may be written with an exponent, as far as those of doubles go. NULL: another kind. */
 static const char *simple_form(const hy_number *n)
 {
-#define EXPONENT "([eE][+-]?[0-9]+)?"
+#define EXPONENT                                                                                   \
+    "([eE](\\+?([0-9]{1,2}|[12][0-9]{2}|30[0-8])|-([0-9]{1,2}|[12][0-9]{2}|3[01][0-9]|32[0-4])))?"
 #define UNSIGNED "(0|[1-9][0-9]*)(\\.[0-9]+)?" EXPONENT
     if (n->has_mul || !n->integer) return NULL;
     if (!n->has_lo && !n->has_hi) return n->fraction ? "-?" UNSIGNED : "-?(0|[1-9][0-9]*)";
@@ -261,6 +262,20 @@ static const char *simple_form(const hy_number *n)
     return n->open_hi ? "(?=-[0-9.]*[1-9])-" UNSIGNED : "-" UNSIGNED "|0(\\.0+)?" EXPONENT;
 #undef UNSIGNED
 #undef EXPONENT
+}
+
+static uint32_t digits_of(const hy_decimal *d)
+{
+    int32_t whole = HY_MAX(d->exp, 1), frac = HY_MAX((int32_t)d->n - d->exp, 0);
+    return (uint32_t)HY_MIN(whole, 400) + (uint32_t)HY_MIN(frac, 400);
+}
+
+uint32_t hy_number_len_max(const hy_number *n)
+{
+    uint32_t most = 0;
+    if (n->has_lo) most = HY_MAX(most, digits_of(&n->lo));
+    if (n->has_hi) most = HY_MAX(most, digits_of(&n->hi));
+    return HY_MAX(HY_NUMBER_LEN, most + HY_NUMBER_LEN / 2);
 }
 
 hy_dfa *hy_number_dfa(hy_gc *gc, const hy_number *n)

@@ -47,6 +47,7 @@ typedef struct hy_sc {
     uint32_t *slot, n_slot;
     json_t **checked;          /* set of schemas whose words are well formed; a hash */
     size_t n_checked, n_checked_slot;
+    size_t i_value;            /* place in its enum of the value that is looked at */
 } hy_sc;
 
 typedef struct hy_branch {     /* what the conditions of a branch demand */
@@ -83,7 +84,7 @@ bool hy_schema_empty(hy_sc *sc, const hy_conds *c, int depth); /* surely no valu
 /* schema_value.c: does a value at hand meet it? */
 bool hy_schema_valid(hy_sc *sc, json_t *v, json_t *s);
 bool hy_cond_valid(hy_sc *sc, json_t *v, const hy_cond *c);
-bool hy_json_same(const json_t *a, const json_t *b);   /* 1 and 1.0 are the same */
+bool hy_json_same(hy_gc *gc, const json_t *a, const json_t *b);   /* 1 and 1.0 are the same */
 uint32_t hy_json_type(const json_t *v);
 void hy_number_text(const json_t *v, char out[40]);    /* shortest that reads back */
 uint32_t hy_type_mask(const char *name);               /* 0: unknown */

@@ -178,7 +178,7 @@ static bool add_value(array *a, const hy_branch *b, json_t *v, json_t *out[UNIQU
 {
     bool ok = true;
     for (size_t j = 0; ok && j < b->c.n; j++) ok = hy_cond_valid(a->sc, v, &b->c.c[j]);
-    for (size_t j = 0; ok && j < *n; j++) ok = !hy_json_same(v, out[j]);
+    for (size_t j = 0; ok && j < *n; j++) ok = !hy_json_same(a->sc->gc, v, out[j]);
     if (!ok) return true;
     if (*n == UNIQUE_MAX) return false;
     out[(*n)++] = v;

@@ -166,8 +166,9 @@ static void emit_finite(hy_sc *sc, hy_branch *b, outs *o)
     for (size_t i = 0; i < n; i++) {
         json_t *v = b->finite_list ? json_array_get(b->finite, i) : b->finite;
         bool ok = true;
+        sc->i_value = i;
         for (size_t j = 0; ok && j < b->c.n; j++) ok = hy_cond_valid(sc, v, &b->c.c[j]);
-        for (size_t j = 0; ok && j < b->n_excluded; j++) ok = !hy_json_same(v, b->excluded[j]);
+        for (size_t j = 0; ok && j < b->n_excluded; j++) ok = !hy_json_same(sc->gc, v, b->excluded[j]);
         hy_buf t = {0};
         if (!ok) continue;
         if (beyond_ascii(v))
@@ -197,8 +198,12 @@ static void emit_branch(hy_sc *sc, hy_branch *b, outs *o)
     if (b->types & T_NULL && !is_excluded(b, JSON_NULL)) add_text(sc, o, "null", 4);
     if (b->types & T_BOOL && !is_excluded(b, JSON_TRUE)) add_text(sc, o, "true", 4);
     if (b->types & T_BOOL && !is_excluded(b, JSON_FALSE)) add_text(sc, o, "false", 5);
-    if (b->types & (T_INT | T_FRAC))
-        add(sc, o, hy_net_term(gc, hy_schema_number(sc, b), false, 0, HY_NONE, o->next));
+    if (b->types & (T_INT | T_FRAC)) {
+        hy_dfa *d = hy_schema_number(sc, b);
+        uint32_t most = d->n_state ? HY_MAX(hy_number_len_max(&b->num), d->len_min[0]) : 0;
+        if (d->n_state && d->len_max[0] <= most) most = HY_NONE; /* has an end of its own */
+        add(sc, o, hy_net_term(gc, d, false, 0, most, o->next));
+    }
     if (b->types & T_STR) {
         hy_dfa *d = hy_schema_string(sc, b);
         add(sc, o,

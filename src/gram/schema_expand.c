@@ -66,8 +66,9 @@ static void join(expansion *e, alt *a, hy_cond c, const char *word, const hy_cha
 static alt *new_alt(expansion *e, alt **list)
 {
     alt *a = HY_TMP(e->gc, alt, 1);
-    hy_gc_spend(e->gc, 50);
-    while (*list) list = &(*list)->next;
+    uint64_t passed = 0;
+    for (; *list; list = &(*list)->next) passed++;
+    hy_gc_spend(e->gc, 50 + passed);
     return *list = a;
 }
 

@@ -60,8 +60,9 @@ static bool number_of(const json_t *v, hy_decimal *d)
     return hy_decimal_parse(d, text);
 }
 
-static bool same(const json_t *a, const json_t *b, int depth)
+static bool same(hy_gc *gc, const json_t *a, const json_t *b, int depth)
 {
+    hy_gc_spend(gc, 10);
     if (depth > HY_GC_DEPTH) return false;
     if (json_is_number(a) && json_is_number(b)) {
         hy_decimal x, y;
@@ -71,7 +72,7 @@ static bool same(const json_t *a, const json_t *b, int depth)
     if (json_is_array(a)) {
         if (json_array_size(a) != json_array_size(b)) return false;
         for (size_t i = 0; i < json_array_size(a); i++)
-            if (!same(json_array_get(a, i), json_array_get(b, i), depth + 1)) return false;
+            if (!same(gc, json_array_get(a, i), json_array_get(b, i), depth + 1)) return false;
         return true;
     }
     if (json_is_object(a)) {
@@ -81,14 +82,14 @@ static bool same(const json_t *a, const json_t *b, int depth)
         json_object_foreach((json_t *)a, key, v)
         {
             const json_t *o = json_object_get(b, key);
-            if (!o || !same(v, o, depth + 1)) return false;
+            if (!o || !same(gc, v, o, depth + 1)) return false;
         }
         return true;
     }
     return json_equal(a, b);
 }
 
-bool hy_json_same(const json_t *a, const json_t *b) { return same(a, b, 0); }
+bool hy_json_same(hy_gc *gc, const json_t *a, const json_t *b) { return same(gc, a, b, 0); }
 
 /* ---- by type --------------------------------------------------------------------------------- */
 
@@ -164,7 +165,7 @@ static bool array_valid(hy_sc *sc, json_t *v, json_t *s)
     if (json_is_true(json_object_get(s, "uniqueItems")))
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < i; j++)
-                if (hy_json_same(json_array_get(v, i), json_array_get(v, j))) return false;
+                if (hy_json_same(sc->gc, json_array_get(v, i), json_array_get(v, j))) return false;
     json_t *contains = json_object_get(s, "contains");
     if (!contains) return true;
     for (size_t i = 0; i < n; i++) hits += hy_schema_valid(sc, json_array_get(v, i), contains);
@@ -252,13 +253,14 @@ static bool combined_valid(hy_sc *sc, json_t *v, json_t *s)
     return true;
 }
 
-static bool listed(json_t *v, json_t *s)
+static bool listed(hy_sc *sc, json_t *v, json_t *s)
 {
     json_t *w = json_object_get(s, "const");
-    if (w && !hy_json_same(v, w)) return false;
+    if (w && !hy_json_same(sc->gc, v, w)) return false;
     if (!(w = json_object_get(s, "enum"))) return true;
+    if (json_array_get(w, sc->i_value) == v) return true; /* it comes from there */
     for (size_t i = 0; i < json_array_size(w); i++)
-        if (hy_json_same(v, json_array_get(w, i))) return true;
+        if (hy_json_same(sc->gc, v, json_array_get(w, i))) return true;
     return false;
 }
 
@@ -275,7 +277,7 @@ bool hy_schema_valid(hy_sc *sc, json_t *v, json_t *s)
     for (size_t i = 0; i < json_array_size(t); i++)
         mask |= hy_type_mask(json_string_value(json_array_get(t, i)));
     if (t && !(mask & type)) ok = false;
-    ok = ok && listed(v, s);
+    ok = ok && listed(sc, v, s);
     if (ok && type & (T_INT | T_FRAC)) ok = number_valid(sc, v, s);
     if (ok && type == T_STR) ok = string_valid(sc, v, s);
     if (ok && type == T_ARR) ok = array_valid(sc, v, s);

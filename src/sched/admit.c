@@ -186,10 +186,59 @@ static bool start(hy_sched *s, hy_sched_req *r, uint64_t now_us)
     return true;
 }
 
+/* ---- urgent ones ------------------------------------------------------------------------------ */
+
+/* Class and age as one number. Running is not waiting: only time in the queue and in pauses ages, so that whoever
+ * is paused again and again becomes as urgent as those it is paused for. */
+static double urgency(const hy_sched_req *r, uint64_t now_us)
+{
+    uint64_t since = r->started ? r->us_start : now_us;
+    double waited = hy_sched_ms_since(since, r->us_submit) + (double)r->us_paused / 1e3;
+    if (r->us_paused_at) waited += hy_sched_ms_since(now_us, r->us_paused_at);
+    return HY_MIN(HY_MAX(r->priority, -HY_SCHED_CLASS_MAX), HY_SCHED_CLASS_MAX) * HY_SCHED_CLASS_MS - waited;
+}
+
+static bool gives_way(const hy_sched_req *q, const hy_sched_req *r, uint64_t now_us)
+{
+    return q->priority > r->priority && urgency(q, now_us) > urgency(r, now_us) + HY_SCHED_CLASS_MS / 2;
+}
+
+/* Would r fit if all that give way to it were paused? hold[i].n_free is left 0 for the others. */
+static bool way_can_be_made(hy_sched *s, const hy_sched_req *r, uint64_t now_us)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_run; i++) {
+        bool way = gives_way(s->run[i], r, now_us);
+        s->hold[i] = way ? hy_sched_hold_of(s, s->run[i]) : (hy_sched_hold){ 0 };
+        s->hold[i].n_free += way; /* its slot counts, whatever pages it holds */
+        n += way;
+    }
+    for (uint32_t g = 0; n && n < s->n_run && g < hy_kv_n_group(s->o.kv); g++) {
+        uint64_t need = to_come(s, r, g), have = hy_kv_available(s->o.kv, g);
+        for (uint32_t i = 0; i < s->n_run; i++) {
+            const hy_page_table *t = &s->run[i]->table;
+            if (!s->hold[i].n_free) need += to_come(s, s->run[i], g);
+            for (uint32_t k = t->page_first[g]; s->hold[i].n_free && k < t->n_page[g]; k++)
+                have += t->page[g][k] != HY_KV_NO_PAGE && hy_kv_page_state(s->o.kv, g, t->page[g][k]) == 1;
+        }
+        if (need > have) return false;
+    }
+    return n > 0; /* all of them: then it runs alone, and fits */
+}
+
+static bool make_way(hy_sched *s, const hy_sched_req *r, uint64_t now_us)
+{
+    if (s->o.mode != HY_SCHED_PAGED || !way_can_be_made(s, r, now_us)) return false;
+    uint32_t victim = hy_sched_victim(s->hold, s->n_run, s->n_run);
+    if (victim == s->n_run) return false;
+    hy_sched_pause(s, victim, now_us);
+    return true;
+}
+
 /* In order of rank; whoever is first and does not fit is waited for, so that nobody is passed by for ever. */
 void hy_sched_admit(hy_sched *s, uint64_t now_us)
 {
-    while (s->wait_first && s->n_run < s->o.n_seq) {
+    while (s->wait_first) {
         hy_sched_req *best = NULL;
         double least = INFINITY;
         for (hy_sched_req *r = s->wait_first; r; r = r->next) {
@@ -198,6 +247,7 @@ void hy_sched_admit(hy_sched *s, uint64_t now_us)
             best = r;
             least = rank;
         }
-        if (!start(s, best, now_us)) return;
+        while (s->n_run == s->o.n_seq || !start(s, best, now_us)) /* each way made is a less urgent one less */
+            if (!make_way(s, best, now_us)) return;
     }
 }

@@ -79,7 +79,7 @@ void hy_sched_remove(hy_sched *s, hy_sched_req *r, uint32_t n_out)
     if (n_out != UINT32_MAX) s->out_mean = s->out_mean > 0 ? 0.9 * s->out_mean + 0.1 * n_out : HY_MAX(n_out, 1u);
 }
 
-static void pause_it(hy_sched *s, uint32_t i, uint64_t now_us)
+void hy_sched_pause(hy_sched *s, uint32_t i, uint64_t now_us)
 {
     hy_sched_req *r = s->run[i];
     if (s->o.prefix_cache && r->put && r->n_done)
@@ -110,7 +110,7 @@ static double left_ms(const hy_sched *s, const hy_sched_req *r)
     return s->cost.w[1] * n + s->cost.w[2] * hy_sched_keys(&s->shape, r->n_done, n) / 1000;
 }
 
-static double ms_since(uint64_t now_us, uint64_t then_us)
+double hy_sched_ms_since(uint64_t now_us, uint64_t then_us)
 {
     return now_us > then_us ? (double)(now_us - then_us) / 1e3 : 0;
 }
@@ -119,8 +119,8 @@ static double ms_since(uint64_t now_us, uint64_t then_us)
 double hy_sched_rank_of(const hy_sched *s, const hy_sched_req *r, uint64_t now_us)
 {
     double left = left_ms(s, r), slack = HUGE_VAL;
-    if (r->us_deadline) slack = ms_since(r->us_deadline, now_us) - ms_since(now_us, r->us_deadline) - left;
-    double rank = hy_sched_rank(r->priority, ms_since(now_us, r->us_submit), left, slack);
+    if (r->us_deadline) slack = hy_sched_ms_since(r->us_deadline, now_us) - hy_sched_ms_since(now_us, r->us_deadline) - left;
+    double rank = hy_sched_rank(r->priority, hy_sched_ms_since(now_us, r->us_submit), left, slack);
     return r->state == HY_SQ_WAIT && r->started ? rank - HY_SCHED_CLASS_MS : rank;
 }
 
@@ -173,7 +173,7 @@ static void shares(hy_sched *s, uint64_t now_us)
         s->seq[i] = (hy_sched_seq){ .n_known = r->n_known, .n_done = r->n_done, .decoding = r->decoding,
                                     .blocked = r->lead != NULL, .each_out = r->each_out && !r->decoding,
                                     .rank = hy_sched_rank_of(s, r, now_us),
-                                    .wait_ms = ms_since(now_us, r->us_submit), .n_draft = r->n_draft };
+                                    .wait_ms = hy_sched_ms_since(now_us, r->us_submit), .n_draft = r->n_draft };
     }
     /* whoever is waited for is as urgent as those who wait */
     for (uint32_t i = 0; i < s->n_run; i++)
@@ -193,7 +193,7 @@ static uint32_t foremost(const hy_sched *s)
 }
 
 /* Pages that come back when r is paused, and the time it takes to compute their tokens again. */
-static hy_sched_hold hold_of(const hy_sched *s, const hy_sched_req *r)
+hy_sched_hold hy_sched_hold_of(const hy_sched *s, const hy_sched_req *r)
 {
     const hy_kv *kv = s->o.kv;
     hy_sched_hold h = { .priority = r->priority };
@@ -214,13 +214,13 @@ static hy_sched_hold hold_of(const hy_sched *s, const hy_sched_req *r)
 
 static bool pause_somebody(hy_sched *s, uint32_t keep, uint64_t now_us)
 {
-    for (uint32_t i = 0; i < s->n_run; i++) s->hold[i] = hold_of(s, s->run[i]);
+    for (uint32_t i = 0; i < s->n_run; i++) s->hold[i] = hy_sched_hold_of(s, s->run[i]);
     uint32_t victim = hy_sched_victim(s->hold, s->n_run, keep);
     for (uint32_t i = 0; victim == s->n_run && i < s->n_run; i++)
         if (i != keep && s->run[s->n_run - 1 - i]->table.n_tok && s->n_run - 1 - i != keep)
             victim = s->n_run - 1 - i; /* holds only pages of others: they come free when all of these go */
     if (victim == s->n_run) return false;
-    pause_it(s, victim, now_us);
+    hy_sched_pause(s, victim, now_us);
     return true;
 }
 

@@ -184,7 +184,7 @@ void hy_sched_add(hy_sched *s, hy_sched_req *r);   /* to those that wait */
  * the expectation of others; UINT32_MAX: it did not end by itself. */
 void hy_sched_remove(hy_sched *s, hy_sched_req *r, uint32_t n_out);
 /* Waiting -> running where slots and pages allow: the whole prompt and the expected output, not the first
- * chunk. */
+ * chunk. Where they do not, running ones of less urgent classes are paused for it, if that is enough. */
 void hy_sched_admit(hy_sched *s, uint64_t now_us);
 /* Shares of the next step in run[i]->n_give, pages reserved. Where they run out somebody is paused. *n_tok: 0
  * when nobody runs. */
@@ -208,5 +208,8 @@ uint32_t hy_sched_pages(const hy_kv *kv, uint32_t group, uint32_t n_tok, uint32_
 void hy_sched_follow(hy_sched *s, hy_sched_req *r);
 void hy_sched_unfollow(hy_sched *s, const hy_sched_req *lead);
 double hy_sched_rank_of(const hy_sched *s, const hy_sched_req *r, uint64_t now_us);
+double hy_sched_ms_since(uint64_t now_us, uint64_t then_us); /* 0 when that is to come */
+hy_sched_hold hy_sched_hold_of(const hy_sched *s, const hy_sched_req *r);
+void hy_sched_pause(hy_sched *s, uint32_t i_run, uint64_t now_us); /* running -> waiting; its pages go */
 
 #endif

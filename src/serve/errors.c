@@ -70,15 +70,27 @@ void hy_x_error(hy_exchange *x, int status, const char *code, const char *param,
     }
 }
 
-static int retry_after(hy_exchange *x)
+#define RETRY_MIN_S 0.1
+
+void hy_x_retry_after(hy_exchange *x, double seconds)
 {
-    double ms = hy_server_engine(x->s) ? hy_engine_predict_wait(hy_server_engine(x->s), 0) : 0;
-    return ms > 0 && ms < 3.6e6 ? (int)ceil(ms / 1e3) : 1;
+    char text[24];
+    double s = HY_MIN(HY_MAX(seconds, RETRY_MIN_S), 3600.0);
+    snprintf(text, sizeof text, "%.0f", ceil(s)); /* RFC 9110, 10.2.3: whole seconds */
+    hy_x_set_header(x, "Retry-After", text);
+    snprintf(text, sizeof text, "%.0f", ceil(s * 1e3));
+    hy_x_set_header(x, "retry-after-ms", text); /* finer: the clients of OpenAI and Anthropic read it */
+}
+
+double hy_server_predict_wait(const hy_server *s)
+{
+    const hy_engine *e = hy_server_engine(s);
+    return e ? hy_engine_predict_wait(e, 0) / 1e3 : 0;
 }
 
 void hy_x_fail(hy_exchange *x, const char *param, const hy_err *err)
 {
-    char after[16];
+    double wait;
     switch (err->code) {
     case HY_E_ARG:
     case HY_E_FORMAT:
@@ -91,13 +103,13 @@ void hy_x_fail(hy_exchange *x, const char *param, const hy_err *err)
         hy_x_error(x, 400, "context_length_exceeded", param, "%s", err->msg);
         return;
     case HY_E_BUSY:
-        snprintf(after, sizeof after, "%d", retry_after(x));
-        hy_x_set_header(x, "Retry-After", after);
+        wait = hy_server_predict_wait(x->s);
+        hy_x_retry_after(x, wait);
         if (atomic_load(&x->s->state) != HY_READY) hy_x_error(x, 503, "draining", NULL, "%s", err->msg);
-        else hy_x_error(x, 429, "queue_full", NULL, "%s", err->msg);
+        else hy_x_error(x, 429, "queue_full", NULL, "%s; a first token would take about %.2f s now", err->msg, wait);
         return;
     case HY_E_MEMORY:
-        hy_x_set_header(x, "Retry-After", "1");
+        hy_x_retry_after(x, 1);
         hy_x_error(x, 503, "out_of_memory", NULL, "%s", err->msg);
         return;
     case HY_E_CANCELLED:

@@ -12,31 +12,7 @@
 #define FIRST_HEAD_S 20            /* a new connection's first head must be whole by then */
 #define BODY_RATE (16 * HY_KIB)    /* slowest average of a body, bytes a second, beyond the idle time */
 
-/* ---- a client that leaves ---------------------------------------------------------------------- */
-
-/* libmicrohttpd does not look at suspended connections; this does, from the head to the end of the answer. */
-static void watch(hy_server *s, hy_conn *c)
-{
-    struct epoll_event ev = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = c };
-    if (epoll_ctl(s->epoll_fd, c->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, c->fd, &ev) == 0) c->watched = true;
-    else hy_log(HY_LOG_WARN, "serve: a connection cannot be watched", "fd=%d", c->fd);
-}
-
-void hy_http_drop(hy_conn *c)
-{
-    hy_exchange *x = c->x;
-    hy_x_gone(x);
-    hy_http_wake(x);
-}
-
-void hy_http_hangup(hy_conn *c)
-{
-    if (!c->x) return;
-    pthread_mutex_lock(&c->x->lock);
-    bool answered = c->x->ended;
-    pthread_mutex_unlock(&c->x->lock);
-    if (!answered) hy_http_drop(c); /* else perhaps only its sending side: the rest goes out, or fails */
-}
+/* ---- a connection goes on ------------------------------------------------------------------------ */
 
 void hy_http_wake(hy_exchange *x)
 {
@@ -93,7 +69,7 @@ static void add_cors(hy_exchange *x, struct MHD_Response *r)
     if (!allowed) return;
     MHD_add_response_header(r, "Access-Control-Allow-Origin", allowed);
     MHD_add_response_header(r, "Access-Control-Expose-Headers",
-                            "x-request-id, retry-after, x-ratelimit-limit-requests, x-ratelimit-limit-tokens, "
+                            "x-request-id, retry-after, retry-after-ms, x-ratelimit-limit-requests, x-ratelimit-limit-tokens, "
                             "x-ratelimit-remaining-requests, x-ratelimit-remaining-tokens");
     if (strcmp(allowed, "*") != 0) MHD_add_response_header(r, "Vary", "Origin");
 }
@@ -159,6 +135,7 @@ static enum MHD_Result answer(hy_exchange *x)
     pthread_mutex_unlock(&x->lock);
     if (!gone && !ready) return MHD_YES;
     if (!r) return MHD_NO;
+    x->queued = true;
     add_headers(x, r);
     enum MHD_Result done = MHD_queue_response(x->conn, (unsigned)x->status, r);
     MHD_destroy_response(r);
@@ -241,8 +218,6 @@ static void find_route(hy_exchange *x)
     } else if (!x->route) {
         hy_x_set_header(x, "Allow", m.allow);
         hy_x_error(x, 405, "method_not_allowed", NULL, "%s is not possible at %.300s; %s are", x->method, x->path, m.allow);
-    } else if (x->route->flags & HY_ROUTE_ADMIN) {
-        hy_admin_check(x);
     }
 }
 
@@ -261,11 +236,13 @@ static void check_access(hy_exchange *x)
                    key && key[0] ? "the API key is not one of this server's"
                                  : "no API key; send one as Authorization: Bearer KEY");
     } else if (state == HY_LOADING && !(x->route->flags & HY_ROUTE_LOADING)) {
-        hy_x_set_header(x, "Retry-After", "2");
+        hy_x_retry_after(x, 2);
         hy_x_error(x, 503, "loading", NULL, "the model is still loading");
     } else if (state >= HY_DRAINING && x->route->flags & HY_ROUTE_GENERATES) {
-        hy_x_set_header(x, "Retry-After", "5");
+        hy_x_retry_after(x, 5);
         hy_x_error(x, 503, "draining", NULL, "the server is stopping and takes no more requests");
+    } else if (x->route->flags & HY_ROUTE_ADMIN) {
+        hy_admin_check(x);
     }
 }
 
@@ -283,9 +260,10 @@ static bool read_length(hy_exchange *x, uint64_t *length)
     return !x->ended;
 }
 
-static enum MHD_Result look_at_head(hy_exchange *x, const char *method)
+static enum MHD_Result look_at_head(hy_exchange *x, const char *method, const char *version)
 {
     x->seen = true;
+    x->http11 = strcmp(version, "HTTP/1.1") == 0;
     x->hc->x = x;
     x->hc->us_body = hy_now_us();
     snprintf(x->method, sizeof x->method, "%s", method);
@@ -340,12 +318,10 @@ static bool enter(hy_exchange *x)
     const char *why;
     if (!(x->route->flags & HY_ROUTE_GENERATES) || hy_auth_enter(x->s->auth, &x->tenant, hy_now_us(), &wait, &why))
         return true;
-    char after[16];
     atomic_fetch_add(&x->s->n_limited, 1);
-    snprintf(after, sizeof after, "%.0f", ceil(HY_MAX(wait, 1.0)));
-    hy_x_set_header(x, "Retry-After", after);
-    hy_x_error(x, 429, "rate_limit_exceeded", NULL, "key %s is beyond its limit of %s; come again in %s s", x->tenant.name,
-               why, after);
+    hy_x_retry_after(x, wait);
+    hy_x_error(x, 429, "rate_limit_exceeded", NULL, "key %s is beyond its limit of %s; come again in %.0f s", x->tenant.name,
+               why, ceil(HY_MAX(wait, 1.0)));
     return false;
 }
 
@@ -365,7 +341,7 @@ static enum MHD_Result start(hy_exchange *x)
     pthread_mutex_lock(&x->lock);
     suspend(x);
     pthread_mutex_unlock(&x->lock);
-    watch(x->s, x->hc);
+    hy_http_watch(x->hc);
     hy_workers_schedule(x->s->workers, x);
     return MHD_YES;
 }
@@ -375,7 +351,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
 {
     hy_exchange *x = *con_cls;
     if (!x || !x->hc) return MHD_NO;
-    if (!x->seen) return look_at_head(x, method);
+    if (!x->seen) return look_at_head(x, method, version);
     if (*n_upload) {
         size_t n = *n_upload;
         *n_upload = 0;
@@ -416,6 +392,19 @@ static void on_completed(void *cls, struct MHD_Connection *conn, void **con_cls,
     hy_x_unref(x);
 }
 
+/* The newest certificate: libmicrohttpd itself knows the first one only. */
+static void use_certificate(hy_conn *c, struct MHD_Connection *conn)
+{
+    if (!c->s->tls) return;
+    const union MHD_ConnectionInfo *i = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    hy_err err = { .msg = "no session" };
+    void *session = i ? i->tls_session : NULL;
+    if (!session || hy_tls_set(c->s->tls, session, &err) != HY_OK)
+        hy_log(HY_LOG_ERROR, "serve: a connection uses the first certificate", "error=\"%s\"", err.msg);
+    else
+        c->tls = hy_tls_ref(c->s->tls);
+}
+
 static void on_connection(void *cls, struct MHD_Connection *conn, void **context, enum MHD_ConnectionNotificationCode what)
 {
     hy_server *s = cls;
@@ -424,7 +413,9 @@ static void on_connection(void *cls, struct MHD_Connection *conn, void **context
         hy_conn *c = i ? HY_NEW(hy_conn) : NULL;
         *context = c; /* without one its requests are turned away */
         if (!c) return;
+        c->s = s;
         c->fd = i->connect_fd;
+        use_certificate(c, conn);
         c->us_since = hy_now_us();
         c->next = s->conns;
         if (s->conns) s->conns->prev = c;
@@ -439,26 +430,31 @@ static void on_connection(void *cls, struct MHD_Connection *conn, void **context
     else s->conns = c->next;
     if (c->next) c->next->prev = c->prev;
     s->n_conn--;
+    hy_tls_unref(c->tls);
     hy_free(c);
     *context = NULL;
 }
 
-/* A stream that has long said nothing (its prompt is long, or it waits its turn) says so in a comment, which clients
- * skip: proxies between cut connections that are silent. */
-static void ping(hy_exchange *x, uint64_t now)
+/* Into a stream of events that waits and stands between two: clients skip comments. */
+static void comment(hy_exchange *x, uint64_t quiet_us)
 {
-    static const char comment[] = ": ping\n\n";
-    uint64_t every = (uint64_t)x->s->o.ping_s * 1000000;
+    static const char text[] = ": ping\n\n";
+    uint64_t now = hy_now_us();
     pthread_mutex_lock(&x->lock);
-    bool due = x->mode == HY_X_STREAM && x->suspended && !x->ended && x->frame_done && now > x->us_write + every &&
+    bool due = x->mode == HY_X_STREAM && x->suspended && !x->ended && x->frame_done && now >= x->us_write + quiet_us &&
                strncmp(x->type, "text/event-stream", 17) == 0;
     if (due) {
-        hy_buf_put(&x->out, comment, sizeof comment - 1);
+        hy_buf_put(&x->out, text, sizeof text - 1);
         x->begun = true;
         x->us_write = now;
     }
     pthread_mutex_unlock(&x->lock);
     if (due) hy_x_wake(x);
+}
+
+void hy_http_comment(hy_exchange *x)
+{
+    comment(x, 0);
 }
 
 /* libmicrohttpd drops a connection only when nothing comes; one that drips is dropped here. */
@@ -471,7 +467,11 @@ void hy_http_sweep(hy_server *s, uint64_t now)
         bool slow_head = !c->x && quiet > (c->n_answer ? idle : first);
         bool slow_body = c->x && c->us_body && now > c->us_body + idle + c->x->n_body * 1000000 / BODY_RATE;
         if (slow_head || slow_body || (crowded && !c->x && quiet > 1000000)) shutdown(c->fd, SHUT_RDWR);
-        else if (c->x) ping(c->x, now);
+        else if (c->x) {
+            /* a stream that has long said nothing (a long prompt, its turn not yet) says so: proxies cut silent ones */
+            comment(c->x, (uint64_t)s->o.ping_s * 1000000);
+            hy_http_ask_again(c, now);
+        }
     }
 }
 
@@ -484,14 +484,13 @@ static void on_log(void *cls, const char *fmt, va_list ap)
 
 hy_status hy_http_open(hy_server *s, hy_err *err)
 {
-    size_t n;
     struct MHD_OptionItem tls[4] = { { MHD_OPTION_END, 0, NULL } };
     if (s->o.tls_cert) {
         if (!MHD_is_feature_supported(MHD_FEATURE_TLS)) return hy_fail(err, HY_E_UNSUPPORTED, "libmicrohttpd without TLS");
-        HY_TRY(hy_read_file(s->o.tls_cert, HY_MIB, &s->tls_cert, &n, err));
-        HY_TRY(hy_read_file(s->o.tls_key, HY_MIB, &s->tls_key, &n, err));
-        tls[0] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_CERT, 0, s->tls_cert };
-        tls[1] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_KEY, 0, s->tls_key };
+        HY_TRY(hy_tls_open(&s->tls, s->o.tls_cert, s->o.tls_key, err));
+        s->tls_first = hy_tls_ref(s->tls);
+        tls[0] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)hy_tls_cert(s->tls) };
+        tls[1] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)hy_tls_key(s->tls) };
         tls[2] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_PRIORITIES, 0,
                                           (void *)"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" };
         tls[3] = (struct MHD_OptionItem){ MHD_OPTION_END, 0, NULL };
@@ -504,7 +503,7 @@ hy_status hy_http_open(hy_server *s, hy_err *err)
                                  (unsigned)s->o.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
                                  MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!s->daemon)
-        return hy_fail(err, HY_E_IO, "the HTTP server does not start%s", s->o.tls_cert ? "; are certificate and key a pair?" : "");
+        return hy_fail(err, HY_E_IO, "the HTTP server does not start");
     return HY_OK;
 }
 
@@ -514,6 +513,6 @@ void hy_http_close(hy_server *s)
     if (s->daemon) MHD_stop_daemon(s->daemon); /* closes listen_fd */
     if (s->daemon) s->listen_fd = -1;
     s->daemon = NULL;
-    hy_free(s->tls_cert);
-    hy_free(s->tls_key);
+    hy_tls_unref(s->tls_first);
+    hy_tls_unref(s->tls);
 }

@@ -55,6 +55,10 @@ void hy_x_error(hy_exchange *x, int status, const char *code, const char *param,
  * HY_E_MEMORY -> 503; the rest -> 500. One table, in errors.c. */
 void hy_x_fail(hy_exchange *x, const char *param, const hy_err *err);
 
+/* Headers that say when to come again; before the error. */
+void hy_x_retry_after(hy_exchange *x, double seconds);
+double hy_server_predict_wait(const hy_server *s);     /* seconds to a first token, submitted now; 0 while loading */
+
 /* Server-sent events (or any stream): the status line goes out with the first write. */
 void hy_x_stream(hy_exchange *x, const char *type);
 void hy_x_write(hy_exchange *x, const void *data, size_t n);
@@ -68,15 +72,15 @@ bool hy_x_streaming(const hy_exchange *x);             /* hy_x_stream was called
 typedef void hy_x_event_fn(hy_exchange *x, void *user, uint32_t i, const hy_event *ev, const hy_err *err);
 /* Sets what follows: user's data, its events, and its end (frees user; may be NULL). Before hy_x_submit. */
 void hy_x_await(hy_exchange *x, void *user, hy_x_event_fn *on_event, void (*on_close)(hy_exchange *x, void *user));
-/* hy_submit_n with notify, tenant, and priority of x filled in; request i of the exchange's growing list.
- * Failing: err is set and nothing was sent. ev->finish == ERROR comes with err in on_event. */
-hy_status hy_x_submit(hy_exchange *x, const hy_params *p, uint32_t n, hy_err *err);
-hy_request *hy_x_request(const hy_exchange *x, uint32_t i);
 /* The same for what is no request of the engine: on_turn is called after each hy_x_turn, and says whether there is
  * more to wait for (it may reply). */
 void hy_x_await_turns(hy_exchange *x, void *user, bool (*on_turn)(hy_exchange *x, void *user),
                       void (*on_close)(hy_exchange *x, void *user));
 void hy_x_turn(void *x);                               /* asks for a turn of the exchange; any thread, until on_close */
+/* hy_submit_n with notify, tenant, and priority of x filled in; request i of the exchange's growing list.
+ * Failing: err is set and nothing was sent. ev->finish == ERROR comes with err in on_event. */
+hy_status hy_x_submit(hy_exchange *x, const hy_params *p, uint32_t n, hy_err *err);
+hy_request *hy_x_request(const hy_exchange *x, uint32_t i);
 uint32_t hy_x_n_request(const hy_exchange *x);
 
 /* ---- routes -------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "serve/metrics.h"
 #include "serve/otlp.h"
 #include "serve/record.h"
+#include "serve/tls.h"
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +19,12 @@
 
 /* One TCP or Unix connection. Loop's. */
 typedef struct hy_conn {
+    hy_server *s;
     int fd;
+    hy_tls *tls;               /* its certificate; NULL: the first one */
+    bool half_closed;          /* the client sends no more, and may have left */
+    uint32_t n_probe;          /* how often it was asked, of this request */
+    uint64_t us_probe;         /* when last */
     bool watched;              /* fd is in the watching epoll */
     uint64_t us_since;         /* accepted, or the last answer done: a whole head must come within the idle time */
     uint64_t us_body;          /* when the head was whole; 0: none yet, or the body is whole */
@@ -51,6 +57,7 @@ struct hy_exchange {
     struct MHD_Connection *conn;
     hy_conn *hc;
     bool seen, refused;        /* the head was looked at, and the answer is known without the body */
+    bool http11, queued;       /* the answer's head is libmicrohttpd's */
 
     pthread_mutex_t lock;      /* --- from here to the next line */
     hy_x_mode mode;
@@ -71,6 +78,7 @@ struct hy_exchange {
     void *user;
     hy_x_event_fn *on_event;
     void (*on_close)(hy_exchange *x, void *user);
+    bool (*on_turn)(hy_exchange *x, void *user); /* or NULL */
     bool started;
     pthread_mutex_t poll_lock; /* held in turns; and by "why was it slow" while x runs */
     hy_record record;          /* poll_lock */
@@ -78,7 +86,6 @@ struct hy_exchange {
     _Atomic int turn;          /* 0: at rest; 1: queued or on a worker; 2: again after that */
     hy_exchange *next;         /* in the workers' stack or list */
     _Atomic bool waking;
-    bool (*on_turn)(hy_exchange *x, void *user); /* or NULL */
     hy_exchange *wake_next;
     hy_exchange *live_prev, *live_next; /* server's lock */
 };
@@ -101,7 +108,7 @@ struct hy_server {
 
     struct MHD_Daemon *daemon;
     int listen_fd, epoll_fd, event_fd, signal_fd;
-    char *tls_cert, *tls_key;
+    hy_tls *tls, *tls_first;   /* loop's: what new connections get; what libmicrohttpd was started with */
     hy_conn *conns;            /* loop's: newest first */
     _Atomic uint32_t n_conn;
     hy_auth *auth;
@@ -134,6 +141,7 @@ void hy_x_wake(hy_exchange *x);            /* its connection goes on; any thread
 void hy_x_gone(hy_exchange *x);            /* loop: its client has left */
 void hy_x_cancel(hy_exchange *x);          /* any thread; the answer ends as cancelled */
 bool hy_x_anthropic(const hy_exchange *x);
+void hy_admin_check(hy_exchange *x);       /* loop: sends the error where x may not use a route of HY_ROUTE_ADMIN (admin.c) */
 void hy_x_enlist(hy_exchange *x);          /* into the live list */
 hy_exchange *hy_server_find(hy_server *s, const char *id); /* with a reference, or NULL */
 
@@ -141,16 +149,20 @@ hy_exchange *hy_server_find(hy_server *s, const char *id); /* with a reference, 
 hy_status hy_workers_open(hy_workers **out, uint32_t n, hy_err *err);
 void hy_workers_push(hy_workers *w, hy_exchange *x); /* any thread; no lock */
 void hy_workers_close(hy_workers *w);
-void hy_admin_check(hy_exchange *x);       /* loop: sends the error where x may not use a route of HY_ROUTE_ADMIN (admin.c) */
 void hy_workers_schedule(hy_workers *w, hy_exchange *x); /* push unless it is there; then "again" */
 
 /* http.c: libmicrohttpd's callbacks */
 hy_status hy_http_open(hy_server *s, hy_err *err);
 void hy_http_close(hy_server *s);
 void hy_http_wake(hy_exchange *x);         /* its answer, or more of it, is there */
-void hy_http_hangup(hy_conn *c);           /* the client has closed, or its sending side */
-void hy_http_drop(hy_conn *c);             /* we close */
+void hy_http_comment(hy_exchange *x);      /* into a stream of events that waits */
 void hy_http_sweep(hy_server *s, uint64_t now_us); /* slow heads and bodies; idle connections near the limit */
+
+/* watch.c: clients that leave; loop's */
+void hy_http_watch(hy_conn *c);            /* from the head to the end of the answer */
+void hy_http_hangup(hy_conn *c, uint32_t events); /* epoll: the client has closed, or its sending side */
+void hy_http_ask_again(hy_conn *c, uint64_t now_us); /* one that sends no more may have left since */
+void hy_http_drop(hy_conn *c);             /* we close */
 
 /* listen.c */
 hy_status hy_listen(const hy_serve_options *o, int *fd, char *url, size_t n_url, hy_err *err);

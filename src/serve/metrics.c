@@ -74,6 +74,7 @@ VALUE(connections, v->h->n_connection)
 VALUE(exchanges, v->h->n_exchange)
 VALUE(workers_busy, v->h->n_worker_busy)
 VALUE(unauthorised, v->h->n_unauthorised)
+VALUE(predict_wait, v->h->predict_wait_s)
 
 static const number numbers[] = {
     { "vllm:num_requests_running", "gauge", "Requests in the running batch.", running },
@@ -85,13 +86,13 @@ static const number numbers[] = {
     { "vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up in the prefix cache.", cache_query },
     { "vllm:prefix_cache_hits_total", "counter", "Prompt tokens found there.", cache_hit },
     { "vllm:num_preemptions_total", "counter", "Times a request was paused for want of pages.", preempted },
-    { "vllm:spec_decode_num_draft_tokens_total", "counter", "Tokens drafted by speculation.", drafted },
     { "vllm:spec_decode_num_drafts_total", "counter", "Drafts: times that tokens of a request were drafted.", drafts },
+    { "vllm:spec_decode_num_draft_tokens_total", "counter", "Tokens drafted by speculation.", drafted },
     { "vllm:spec_decode_num_accepted_tokens_total", "counter", "Drafted tokens that were accepted.", accepted },
     { "hayate_speculation_gain_ratio", "gauge", "Tokens a second that the last drafts promised, over plain decoding's.", spec_gain },
-    { "hayate_requests_prefilling", "gauge", "Running requests whose prompt is not computed yet.", running_prefill },
     { "hayate_speculation_speedup_ratio", "gauge", "Speed of requests that may draft over plain decoding's since the start, estimated.",
       spec_speedup },
+    { "hayate_requests_prefilling", "gauge", "Running requests whose prompt is not computed yet.", running_prefill },
     { "hayate_requests_decoding", "gauge", "Running requests that give out tokens.", running_decode },
     { "hayate_requests_paused", "gauge", "Requests that are paused for want of pages.", paused_now },
     { "hayate_kv_pages", "gauge", "KV pages of the pool.", page_all },
@@ -109,6 +110,7 @@ static const number numbers[] = {
     { "hayate_allocations_in_steps_total", "counter", "Memory allocations inside steps: stays 0.", alloc_in_step },
     { "hayate_itl_target_seconds", "gauge", "The inter-token latency aimed at.", itl_target },
     { "hayate_ttft_target_seconds", "gauge", "The time to first token aimed at.", ttft_target },
+    { "hayate_predicted_wait_seconds", "gauge", "Predicted time to the first token of a request that comes now.", predict_wait },
     { "hayate_cost_model_error_ratio", "gauge", "Mean error of the predicted step time.", cost_error },
     { "hayate_http_connections", "gauge", "Open connections.", connections },
     { "hayate_http_exchanges", "gauge", "Requests whose answer is not finished.", exchanges },
@@ -271,8 +273,6 @@ json_t *hy_metrics_json(const hy_stats *s, const hy_facts *f, const hy_http_coun
     for (uint32_t i = 0; i < s->n_op; i++) json_object_set_new(op, s->op[i].name, json_real(s->op[i].seconds));
     for (uint32_t i = 0; i < s->n_ledger; i++)
         json_object_set_new(mem, s->ledger[i].name, json_integer((json_int_t)s->ledger[i].bytes));
-    json_t *refused = json_pack("{s:I,s:I,s:I,s:I}", "busy", (json_int_t)s->n_refused_busy, "too_large",
-                                (json_int_t)s->n_refused_limit, "invalid", (json_int_t)s->n_refused_arg, "key_limit",
     json_t *drafted = json_array(), *accepted = json_array(), *who = json_array();
     for (size_t i = 0; i < HY_COUNT(s->spec_drafted) && s->spec_drafted[i]; i++) {
         json_array_append_new(drafted, json_integer((json_int_t)s->spec_drafted[i]));
@@ -281,6 +281,8 @@ json_t *hy_metrics_json(const hy_stats *s, const hy_facts *f, const hy_http_coun
     for (size_t i = 0; i < HY_COUNT(s->speculate) && s->speculate[i]; i++)
         json_array_append_new(who, json_string(s->speculate[i]));
     json_t *spec = json_pack("{s:o,s:o,s:o}", "proposers", who, "drafted", drafted, "accepted", accepted);
+    json_t *refused = json_pack("{s:I,s:I,s:I,s:I}", "busy", (json_int_t)s->n_refused_busy, "too_large",
+                                (json_int_t)s->n_refused_limit, "invalid", (json_int_t)s->n_refused_arg, "key_limit",
                                 (json_int_t)h->n_limited);
     json_t *about = json_pack("{s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:s}", "id", model, "family", f->family, "isa", f->isa,
                               "kv_type", f->kv_type, "n_ctx", (int)f->n_ctx, "n_threads", (int)f->n_threads, "n_seq",

@@ -13,6 +13,7 @@ typedef struct hy_http_counts {
     uint64_t n_request[6];     /* answers by the first digit of the status: [2] = 2xx */
     uint64_t n_unauthorised, n_limited; /* 401; 429 by a key's limits */
     uint32_t n_connection, n_exchange, n_worker_busy; /* now */
+    double predict_wait_s;     /* to the first token of a request that comes now */
 } hy_http_counts;
 
 /* Fills h: in the server, which counts. Thread: any. */

@@ -64,6 +64,7 @@ void hy_server_counts(const hy_server *s, hy_http_counts *h)
     h->n_limited = atomic_load(&s->n_limited);
     h->n_connection = atomic_load(&s->n_conn);
     h->n_worker_busy = atomic_load(&s->n_busy);
+    h->predict_wait_s = hy_server_predict_wait(s);
     pthread_mutex_lock((pthread_mutex_t *)&s->lock);
     h->n_exchange = s->n_live;
     pthread_mutex_unlock((pthread_mutex_t *)&s->lock);
@@ -115,11 +116,18 @@ static void reload(hy_server *s)
 {
     hy_err err;
     hy_serve_options o = s->o;
+    hy_tls *tls = NULL;
     hy_status st = s->o.reload ? s->o.reload(s->o.reload_ctx, &o, &err) : HY_OK;
+    if (st == HY_OK && s->tls) st = hy_tls_open(&tls, s->o.tls_cert, s->o.tls_key, &err);
     if (st == HY_OK) st = hy_auth_reload(s->auth, o.api_keys, &err);
     if (st != HY_OK) {
         hy_log(HY_LOG_ERROR, "serve: not reloaded", "%s", err.msg);
+        hy_tls_unref(tls);
         return;
+    }
+    if (tls) {
+        hy_tls_unref(s->tls);
+        s->tls = tls;
     }
     s->o.api_keys = o.api_keys;
     s->o.cors_origin = o.cors_origin;
@@ -223,7 +231,7 @@ static void loop(hy_server *s)
         for (int i = 0; i < n; i++) {
             void *p = ev[i].data.ptr;
             if (p == &s->signal_fd) on_signal(s);
-            else if (p != &s->event_fd && p != &s->daemon) hy_http_hangup(p);
+            else if (p != &s->event_fd && p != &s->daemon) hy_http_hangup(p, ev[i].events);
         }
         wake_exchanges(s);
         MHD_run(s->daemon);

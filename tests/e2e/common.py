@@ -12,7 +12,7 @@ LLAMA = os.path.join(DATA, "models", "llama3")
 MODEL = os.path.join(LLAMA, "model-bf16.gguf")
 
 # What no user may ever see.
-FORBIDDEN = ("Assertion", "AddressSanitizer", "LeakSanitizer", "runtime error:", "core dumped", "(null)")
+FORBIDDEN = ("Assertion", "AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:", "core dumped", "(null)")
 
 
 # What the program measured of the machine is kept here: with a home that does not exist, root would make it.

@@ -30,7 +30,7 @@ def until(what, check):
 
 
 class Server:
-    def __init__(self, hayate, *flags, model=common.MODEL, wait=True, env=None):
+    def __init__(self, hayate, *flags, model=common.MODEL, wait=True, env=None, **popen):
         self.stopping = False
         self.dir = tempfile.TemporaryDirectory()
         self.url_file = os.path.join(self.dir.name, "url")
@@ -39,7 +39,8 @@ class Server:
         args = [hayate, "serve", model, "--port-file", self.url_file, *map(str, flags)]
         if "--unix" not in flags and "--port" not in flags:
             args += ["--port", "0"]
-        self.run = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=common.clean_env(**(env or {})))
+        self.run = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=common.clean_env(**(env or {})),
+                                    **popen)
         log.close()
         until("the server to listen", lambda: os.path.exists(self.url_file) or self.run.poll() is not None)
         if self.run.poll() is not None:

@@ -127,7 +127,7 @@ class Replicas(Base):
     """What both proxies must do."""
 
     def replicas(self):
-        return [self.start(), self.start()]
+        return [self.start(*serve_common.LONG_FLAGS), self.start(*serve_common.LONG_FLAGS)]
 
     def served(self, replica):
         m = re.search(r'^vllm:request_success_total\{.*finished_reason="length"\} (\d+)', replica.get("/metrics").body.decode(), re.M)
@@ -168,6 +168,18 @@ class Replicas(Base):
         r = serve_common.ask(c, "POST", "/v1/completions", {"prompt": "a", "max_tokens": 20, "stream": True, "ignore_eos": True})
         self.assertEqual(serve_common.events(r.body)[-1], "[DONE]")
         c.close()
+        # who leaves the proxy leaves the replica
+        for stream in (True, False):
+            gone = lambda: sum(r.log().count("gone=1") for r in replicas)
+            before = gone()
+            r = serve_common.Raw(socket.create_connection(("127.0.0.1", port), serve_common.PATIENCE))
+            r.request("POST", "/v1/completions", dict(serve_common.LONG, stream=stream))
+            if stream:
+                self.assertEqual(r.head()[0], 200)
+            else:
+                until("it to run", lambda: any(s.get("/stats").json()["number"]["vllm:num_requests_running"] for s in replicas))
+            r.close()
+            until("the cancel", lambda: gone() > before)
         # one replica gone: the other takes all
         replicas[0].close(self)
         until("the proxy to pass over the one that is gone",

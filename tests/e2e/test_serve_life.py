@@ -447,13 +447,16 @@ class Sockets(Case):
         self.assertEqual(s.get("/health").status, 200)
         s.close(self)
 
+    def certificate(self, name, cert, key):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
+                        "-subj", "/CN=" + name, "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+
     def test_tls(self):
         if not shutil.which("openssl"):
             print("skipped: no openssl here to make a certificate")
             return
         cert, key = self.path("cert.pem"), self.path("key.pem")
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
-                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+        self.certificate("localhost", cert, key)
         s = self.start("--tls-cert", cert, "--tls-key", key, *LONG_FLAGS)
         self.assertTrue(s.url.startswith("https://"))
         context = ssl.create_default_context(cafile=cert)
@@ -488,6 +491,57 @@ class Sockets(Case):
             old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
         with self.assertRaises((ssl.SSLError, OSError)):
             old.wrap_socket(socket.create_connection((s.host, s.port), PATIENCE))
+        s.close(self)
+
+    def test_tls_renewed(self):
+        if not shutil.which("openssl"):
+            print("skipped: no openssl here to make a certificate")
+            return
+        cert, key, new = self.path("cert.pem"), self.path("key.pem"), (self.path("new.pem"), self.path("new.key"))
+        self.certificate("first", cert, key)
+        self.certificate("second", *new)
+        s = self.start("--tls-cert", cert, "--tls-key", key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+        def connect():
+            return context.wrap_socket(socket.create_connection((s.host, s.port), PATIENCE))
+
+        def shown():
+            with connect() as c:
+                return c.getpeercert(binary_form=True)
+
+        def file(path):
+            with open(path, encoding="utf-8") as f:
+                return ssl.PEM_cert_to_DER_cert(f.read())
+        first, second = file(cert), file(new[0])
+        self.assertEqual(shown(), first)
+        old = Raw(connect())  # one that stays open
+        old.request("GET", "/health")
+        self.assertEqual(old.response()[0], 200)
+        for broken in ("nothing", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
+            n = s.log().count("not reloaded")
+            with open(cert, "w", encoding="utf-8") as f:
+                f.write(broken)
+            s.signal(signal.SIGHUP)
+            until("the complaint", lambda: s.log().count("not reloaded") > n)
+            self.assertIn("TLS: certificate " + cert, s.log())
+            self.assertEqual(shown(), first)
+        n = s.log().count("not reloaded")
+        shutil.copy(new[0], cert)  # the certificate alone: no pair
+        s.signal(signal.SIGHUP)
+        until("the complaint", lambda: s.log().count("not reloaded") > n)
+        self.assertEqual(shown(), first)
+        shutil.copy(new[1], key)
+        s.signal(signal.SIGHUP)
+        until("the new certificate", lambda: shown() == second)
+        old.request("GET", "/health")  # its connection goes on
+        self.assertEqual(old.response()[0], 200)
+        old.close()
+        os.remove(key)
+        s.signal(signal.SIGHUP)
+        s.wait_log("not reloaded.*" + key)
+        self.assertEqual(shown(), second)
         s.close(self)
 
 

@@ -520,6 +520,7 @@ static bool in_order(hy_engine *e)
     fill(ids, 8, 70);
     hy_params p = prompt_of(ids, 8);
     p.max_tokens = 0;
+    p.priority = -9; /* gives way to nobody */
     hy_request *busy = ask(e, &p), *r[N];
     hy_event ev;
     assert_int_equal(hy_poll(busy, 60000, &ev, NULL), HY_OK);
@@ -543,6 +544,37 @@ static bool in_order(hy_engine *e)
     }
     if (all_wait) assert_true(us[2] < us[1] && us[1] < us[0]);
     return all_wait;
+}
+
+/* One place, held by one of a late class: an urgent one gets it, and the other's answer is the same as alone. */
+static void urgent(void **state)
+{
+    hy_engine *e = open_model(LLAMA3, one_slot);
+    int32_t ids[8];
+    answer alone, late, soon;
+    fill(ids, 8, 71);
+    hy_params p = prompt_of(ids, 8);
+    p.max_tokens = 60;
+    p.ignore_eos = true;
+    p.temperature = 1;
+    p.seed = 5;
+    finish(ask(e, &p), &alone);
+    late.usage.n_paused = 0;
+    for (int i = 0; i < 200 && !late.usage.n_paused; i++) { /* until it is met while it runs */
+        p.priority = 5;
+        p.max_tokens = 60;
+        hy_request *slow = ask(e, &p);
+        hy_counters n;
+        do hy_engine_counters(e, &n);
+        while (n.n_waiting);
+        p.priority = 0;
+        p.max_tokens = 2;
+        finish(ask(e, &p), &soon);
+        finish(slow, &late);
+        same_answer("paused for an urgent one", (unsigned)i, &late, &alone);
+    }
+    assert_true(late.usage.n_paused > 0);
+    hy_close(e);
 }
 
 static void order(void **state)
@@ -616,7 +648,7 @@ int main(void)
         cmocka_unit_test(last_state), cmocka_unit_test(mean_state), cmocka_unit_test(prompt_logprobs),
         cmocka_unit_test(cache), cmocka_unit_test(together), cmocka_unit_test(files), cmocka_unit_test(deadlines),
         cmocka_unit_test(notify), cmocka_unit_test(statistics), cmocka_unit_test(after_cancel),
-        cmocka_unit_test(stops), cmocka_unit_test(order), cmocka_unit_test(limits), cmocka_unit_test(texts),
+        cmocka_unit_test(stops), cmocka_unit_test(order), cmocka_unit_test(urgent), cmocka_unit_test(limits), cmocka_unit_test(texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

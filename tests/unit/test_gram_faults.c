@@ -260,9 +260,136 @@ static void wide(void **state)
     hy_gram_unref(g);
 }
 
+/* Digits come to an end, and every double and every integer of 128 bits can still be written. */
+static void numbers(void **state)
+{
+    static const char *const any[] = {
+        "{}", "{\"type\":\"number\"}", "{\"type\":\"number\",\"minimum\":-1e50}",
+        "{\"type\":[\"number\",\"null\"]}",
+    };
+    static const char *const good[] = {
+        "0", "-0.5", "1.7976931348623157e308", "-1.7976931348623157E+308", "5e-324",
+        "2.2250738585072014e-308", "0.000001", "123456789012345680000",
+        "0.30000000000000004", "-170141183460469231731687303715884105728",
+        "340282366920938463463374607431768211455", "1e05", "0.0000000000000000000000000012345",
+    };
+    hy_buf b = {0};
+    for (size_t k = 0; k < HY_COUNT(any); k++) {
+        hy_gram *g = must(S, any[k]);
+        for (size_t i = 0; i < HY_COUNT(good); i++) {
+            if (strstr(any[k], "minimum") && strpbrk(good[i], "eE")) continue; /* has none */
+            if (!gram_matches(g, good[i])) fail_msg("%s: %s is refused", any[k], good[i]);
+        }
+        static const char *const without_end[] = {"1", "0.3", "-0.3", "12.0"};
+        for (size_t i = 0; i < HY_COUNT(without_end); i++) {
+            hy_buf_reset(&b);
+            hy_buf_str(&b, without_end[i]);
+            char digit = without_end[i][strlen(without_end[i]) - 1];
+            for (int n = 0; n < 200; n++) hy_buf_char(&b, digit);
+            if (gram_matches(g, b.data)) fail_msg("%s: %s", any[k], b.data);
+        }
+        assert_false(gram_matches(g, "1e309"));
+        assert_false(gram_matches(g, "1e-325"));
+        assert_false(gram_matches(g, "1e99999999"));
+        hy_gram_unref(g);
+    }
+    static const char *const bounded[] = {
+        "{\"type\":\"integer\"}", "{\"type\":\"integer\",\"minimum\":1}",
+        "{\"type\":\"number\",\"maximum\":100}", "{\"type\":\"number\",\"multipleOf\":7}",
+        "{\"type\":\"number\",\"multipleOf\":0.01}", "{\"not\":{\"const\":3},\"type\":\"integer\"}",
+    };
+    for (size_t k = 0; k < HY_COUNT(bounded); k++) {
+        hy_gram *g = must(S, bounded[k]);
+        assert_true(gram_matches(g, "98") || strstr(bounded[k], "not") != NULL);
+        for (int zeros = 0; zeros < 2; zeros++) { /* 7 * 10^n is a multiple of everything above */
+            hy_buf_reset(&b);
+            hy_buf_str(&b, zeros ? "7." : "7");
+            for (int n = 0; n < 200; n++) hy_buf_char(&b, '0');
+            if (gram_matches(g, b.data)) fail_msg("%s: %s", bounded[k], b.data);
+        }
+        hy_gram_unref(g);
+    }
+    /* a bound of 60 digits: the numbers below it have as many */
+    hy_gram *g = must(S, "{\"type\":\"integer\",\"minimum\":1e55,\"maximum\":9e59}");
+    hy_buf_reset(&b);
+    for (int n = 0; n < 60; n++) hy_buf_char(&b, '8');
+    assert_true(gram_matches(g, b.data));
+    b.data[50] = 0;
+    assert_false(gram_matches(g, b.data));
+    hy_gram_unref(g);
+    hy_buf_free(&b);
+}
+
+typedef struct big {
+    hy_gram_kind kind;
+    const char *begin, *each, *end; /* each: with one %u, or none */
+} big;
+static const big bigs[] = {
+    {G, "root ::= \"x\"", " | \"w%u\"", "\n"},
+    {G, "root ::= \"x\"", " \"a\"", "\n"},
+    {G, "r ::= \"x\" r | \"y\"\nroot ::= r", " r \"z\" | r", "\n"},
+    {G, "root ::= r1 | \"a\"\n", "r%u ::= \"a\" root | \"b\" root\n", "r1 ::= \"b\"\n"},
+    {G, "root ::= (\"x\"", " | \"w%u\"", ")*\n"},
+    {R, "x", "|w%u", ""},
+    {R, "x", "a?b?", ""},
+    {R, "x", ".*a", ""},
+    {S, "{\"enum\":[0", ",\"w%u\"", "]}"},
+    {S, "{\"enum\":[0", ",{\"a\":%u}", "]}"},
+    {S, "{\"anyOf\":[{\"type\":\"null\"}", ",{\"const\":%u}", "]}"},
+    {S, "{\"oneOf\":[{\"type\":\"null\"}", ",{\"const\":%u}", "]}"},
+    {S, "{\"allOf\":[{\"type\":\"string\"}", ",{\"pattern\":\"a.*%u\"}", "]}"},
+    {S, "{\"type\":\"object\",\"properties\":{\"a\":{}", ",\"p%u\":{\"type\":\"null\"}", "}}"},
+    {S, "{\"type\":\"array\",\"prefixItems\":[{}", ",{\"const\":%u}", "]}"},
+    {S, "{\"const\":[0", ",[%u]", "]}"},
+    {S, "{\"anyOf\":[{\"type\":\"null\"}", ",{\"properties\":{\"k\":{\"const\":%u}},\"required\":[\"k\"]}", "]}"},
+};
+
+/* Steps that compiling a source of about n bytes takes; UINT64_MAX: too many, and the message says of what. */
+static uint64_t steps_of(const big *x, size_t n)
+{
+    hy_buf b = {0};
+    hy_gram *g = NULL;
+    hy_err err = {HY_OK, ""};
+    hy_buf_str(&b, x->begin);
+    for (uint32_t i = 2; b.len < n; i++) {
+        if (strchr(x->each, '%')) {
+            const char *at = strchr(x->each, '%');
+            hy_buf_put(&b, x->each, (size_t)(at - x->each));
+            hy_buf_printf(&b, "%u%s", i, at + 2);
+        } else {
+            hy_buf_str(&b, x->each);
+        }
+    }
+    hy_buf_str(&b, x->end);
+    hy_status st = gram_compile(&g, x->kind, b.data, NULL, &err);
+    hy_buf_free(&b);
+    if (st == HY_OK) {
+        uint64_t steps = hy_gram_steps(g);
+        hy_gram_unref(g);
+        return steps;
+    }
+    if (st != HY_E_LIMIT && st != HY_E_UNSUPPORTED) fail_msg("%s: %s", x->each, err.msg);
+    if (st == HY_E_LIMIT && !strpbrk(err.msg, "0123456789")) fail_msg("no number: %s", err.msg);
+    return UINT64_MAX;
+}
+
+/* A megabyte of anything: compiled or refused within the same number of steps, and they are counted: a longer
+ * source takes more of them. */
+static void megabytes(void **state)
+{
+    for (size_t i = 0; i < HY_COUNT(bigs); i++) {
+        uint64_t a = steps_of(&bigs[i], 10000), b = steps_of(&bigs[i], 20000);
+        if (a != UINT64_MAX && b <= a)
+            fail_msg("%s: %llu steps, then %llu", bigs[i].each, (unsigned long long)a, (unsigned long long)b);
+        uint64_t c = steps_of(&bigs[i], 1000000);
+        assert_true(c == UINT64_MAX || c <= 400000000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(say_why), cmocka_unit_test(large_counts),
-                                       cmocka_unit_test(deep), cmocka_unit_test(wide)};
+                                       cmocka_unit_test(deep), cmocka_unit_test(wide),
+                                       cmocka_unit_test(numbers), cmocka_unit_test(megabytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
