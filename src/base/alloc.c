@@ -149,6 +149,19 @@ void *hy_alloc_big(size_t n_bytes)
     return counted(p);
 }
 
+void hy_big_huge_pages(void *p, size_t n_bytes)
+{
+    madvise(p, big_bytes(n_bytes), MADV_HUGEPAGE);
+}
+
+void hy_big_need(void *p, size_t n_bytes)
+{
+#if defined(MADV_POPULATE_WRITE) /* Linux 5.14; an error only means that pages come one by one */
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)p / page * page;
+    madvise((void *)first, (uintptr_t)p - first + n_bytes, MADV_POPULATE_WRITE);
+#endif
+}
+
 void hy_free_big(void *p, size_t n_bytes)
 {
     if (p) munmap(p, big_bytes(n_bytes));

@@ -63,6 +63,10 @@ void *hy_alloc_big(size_t n_bytes);
 void hy_free_big(void *p, size_t n_bytes);
 /* Takes the advice back, before the memory is touched: what huge pages are worth is to be measured. */
 void hy_big_small_pages(void *p, size_t n_bytes);
+/* Gives it again, to be followed when the system finds time. */
+void hy_big_huge_pages(void *p, size_t n_bytes);
+/* Bytes of it that will be written now: their pages come in one go rather than one by one. */
+void hy_big_need(void *p, size_t n_bytes);
 
 hy_status hy_fail_memory(hy_err *err, const char *what, uint64_t n_bytes);
 

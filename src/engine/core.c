@@ -97,7 +97,7 @@ static hy_status load_model(hy_core *c, const hy_options *o, bool session, hy_er
     hy_packed_list packed;
     hy_packed_paths(&packed, o, kern.panel);
     hy_load_opts lo = { .kern = &kern, .team = c->team, .progress = on_progress, .progress_ctx = &l,
-                        .cancel = &l.cancel, .quantise = o->weights ? (int)q : -1, .every = o->weights_all,
+                        .cancel = &l.cancel, .quantise = o->weights ? (int)q : -1, .every = o->weights_all, .quick_start = !session,
                         .small_pages = o->no_huge_pages, .packed = packed.path, .n_packed = packed.n };
     hy_status s = hy_model_load(&c->model, c->file, &lo, err);
     hy_packed_paths_free(&packed);
@@ -234,6 +234,8 @@ static hy_status compile(hy_core *c, const hy_options *o, uint32_t n_out, hy_err
     HY_TRY(hy_plan_compile(&c->plan, c->model, &po, err));
     if (c->timing && !hy_plan_timing(c->plan, true)) return hy_fail_memory(err, "timing", 0);
     c->identity = identity_of(c);
+    for (uint32_t i = 0; i < c->file->n_part; i++) /* what is still wanted of the file comes back by itself */
+        hy_map_done_with(&c->file->part[i], 0, c->file->part[i].bytes);
     return HY_OK;
 }
 

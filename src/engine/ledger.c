@@ -66,6 +66,17 @@ static uint64_t sampler_resident(const hy_sampler *s)
     return sum;
 }
 
+/* Weights that are a file's pages: the system counts them as files. */
+static uint64_t mapped_resident(const hy_engine *e)
+{
+    const hy_drafts *d = e->drafts;
+    const hy_model *const all[] = { e->core->model, d && d->own ? d->own->model : NULL, d ? d->self : NULL };
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < HY_COUNT(all); i++)
+        if (all[i] && hy_model_is_mapped(all[i])) sum += of(hy_model_region(all[i]));
+    return sum;
+}
+
 static uint64_t drafts_resident(const hy_drafts *d)
 {
     uint64_t n = hy_spec_store_bytes(d->store);
@@ -91,7 +102,11 @@ uint64_t hy_ledger(const hy_engine *e, hy_stats *out)
     if (e->drafts) put(out, "drafts", drafts_resident(e->drafts));
     for (uint32_t i = 0; i < out->n_ledger; i++) sum += out->ledger[i].bytes;
     bool known = statm(&rss, &shared);
+    uint64_t mapped = mapped_resident(e);
+    rss -= HY_MIN(rss, mapped);
+    shared -= HY_MIN(shared, mapped);
+    sum -= HY_MIN(sum, mapped);
     put(out, "files", shared); /* the program, its libraries, what is still mapped of the model */
     put(out, "other", known && rss > shared + sum ? rss - shared - sum : 0); /* threads, the heap's slack */
-    return sum + shared + out->ledger[out->n_ledger - 1].bytes;
+    return sum + mapped + shared + out->ledger[out->n_ledger - 1].bytes;
 }

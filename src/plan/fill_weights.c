@@ -129,12 +129,21 @@ static void with_pages(const packer *p, uint64_t first, uint64_t last, bool once
     }
 }
 
+/* The memory of panels [first, last); parts follow each other. */
+static void need_panels(const packer *p, uint64_t first, uint64_t last)
+{
+    const hy_panels *w = &p->j->w->panels[first / p->j->w->panels[0].n_panel];
+    uint8_t *at = (uint8_t *)(uintptr_t)w->data + first % w->n_panel * w->panel_bytes;
+    hy_big_need(at, (size_t)((last - first) * w->panel_bytes));
+}
+
 static void pack_share(void *arg, hy_worker *w)
 {
     const packer *p = arg;
     uint64_t n_panel = p->j->w->panels[0].n_panel, first, last;
     hy_share(p->last - p->first, 1, w, &first, &last);
     with_pages(p, p->first + first, p->first + last, false, hy_file_need_bytes);
+    if (first < last) need_panels(p, p->first + first, p->first + last);
     for (uint64_t i = p->first + first; i < p->first + last; i++) {
         if (cancelled(p->l->opts)) return;
         pack_one(p, (uint32_t)(i / n_panel), i % n_panel, p->scratch + w->i * p->scratch_bytes);

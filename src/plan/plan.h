@@ -47,6 +47,7 @@ typedef struct hy_load_opts {
     bool requantise;           /* and quantised ones that take more bits */
     bool every;                /* and all others, whatever they are: only to be measured */
     bool small_pages;          /* memory without huge pages: only to be measured */
+    bool quick_start;          /* huge pages only where they come at once */
     /* Files that the packed form is looked for in, in this order; when none is right it is packed and kept in the
      * first that can be written. Owner: the caller. */
     const char *const *packed;
@@ -62,6 +63,7 @@ void hy_model_free(hy_model *m);                   /* accepts NULL */
 /* The one large region of the weights, for whoever asks how much of it is in memory. */
 typedef struct hy_region { const void *p; uint64_t n_bytes; } hy_region;
 hy_region hy_model_region(const hy_model *m);
+bool hy_model_is_mapped(const hy_model *m);        /* it is a file's, which others may share */
 
 /* KV groups by window (layers' order kept); fills group[] (n_page = 0) and for each layer its group and
  * index in it. Returns the number of groups, 0 when more than HY_KV_GROUPS_MAX. */
