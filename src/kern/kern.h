@@ -140,6 +140,7 @@ typedef struct hy_att {
     float *m, *l;              /* [n_q] */
     float *o;                  /* [n_q, d_v] */
     float *work;               /* [n_q * HY_ATT_TILE] scratch */
+    float *wide;               /* [HY_ATT_TILE * (d_k + d_v)] scratch: many queries are faster with it; or NULL */
 } hy_att;
 typedef void hy_att_fn(const hy_att *a);
 

@@ -7,7 +7,7 @@
 #define N        77 /* 4 whole vectors of 16 and a tail */
 #define N_TOK    5
 #define MM_K     512
-#define ATT_Q    7
+#define ATT_Q    13
 #define ATT_D    96
 #define PAGE_MAX (HY_ATT_TILE * ATT_D * 4)
 
@@ -102,6 +102,7 @@ static bool check_reductions(selftest *t)
 typedef struct att_bufs {
     uint8_t k0[PAGE_MAX], v0[PAGE_MAX], k1[PAGE_MAX], v1[PAGE_MAX];
     float q[ATT_Q * ATT_D], o0[ATT_Q * ATT_D], o1[ATT_Q * ATT_D], work[ATT_Q * HY_ATT_TILE];
+    float wide[HY_ATT_TILE * 2 * ATT_D];
     float m0[ATT_Q], m1[ATT_Q], l0[ATT_Q], l1[ATT_Q];
 } att_bufs;
 
@@ -121,7 +122,8 @@ static bool check_att(selftest *t, att_bufs *b, hy_kv_type type, uint32_t n_q, u
                 .scale = 0.2f,
                 .window = window,
                 .softcap = window ? 30.0f : 0.0f,
-                .work = b->work};
+                .work = b->work,
+                .wide = b->wide};
     uint64_t k_bytes = hy_kv_k_bytes(type, ATT_D), v_bytes = hy_kv_v_bytes(type, ATT_D);
     float row[ATT_D];
     for (uint32_t j = 0; j < a.n_key; j++) {

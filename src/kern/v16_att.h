@@ -1,11 +1,12 @@
 /* The body of an ISA's <isa>_att.c: kern/scalar/att.c for several query rows at a time. Included
  * after that ISA's v16_*.h.
  *
- * Query rows that share a KV head are taken in groups of 1 to 4 or V16_Q_MAX: a vector of K (16
- * tokens of one d) or V (16 d of one token) is loaded and widened once for the group. Small groups
- * take several pages (K) or several vectors of d (V) at once instead, to keep the fma units' pipes
- * full. Sums never mix lanes, so a row's bits do not depend on its group. Everything here is
- * inlined with constant `type`, `nq`, `nv`, so that the arrays of sums become registers. */
+ * Query rows that share a KV head are taken in groups: a vector of K (16 tokens of one d) or V (16 d of one
+ * token) is loaded and widened once for the group. Groups of 1 to 4 rows take several pages (K) or several
+ * vectors of d (V) at once instead, to keep the fma units' pipes full. Where there are many rows the tile's
+ * codes are widened to floats in `wide` first, so that their groups only load. Sums never mix lanes, so a
+ * row's bits do not depend on its group. Everything here is inlined with constant `type`, `wide`, `nq`, `nv`,
+ * so that the arrays of sums become registers. */
 #include "kern/kv_layout.h"
 #include "kern/v16_math.h"
 
@@ -14,17 +15,21 @@
 
 #define N_PAGE (HY_ATT_TILE / HY_PAGE_TOK)
 
+#define V16_SUMS HY_MAX(V16_Q_MAX * V16_NP_MAX, 16)
+
 typedef struct group { /* rows i0 .. i0 + nq of the stack */
     const hy_att *a;
     uint32_t i0;
     uint32_t lo[V16_Q_MAX], hi[V16_Q_MAX];
 } group;
 
+HY_INLINE const float *floats_at(const uint8_t *p) { return (const float *)(const void *)p; }
+
 HY_INLINE v16 load_codes(hy_kv_type t, const uint8_t *p)
 {
     switch (t) {
     case HY_KV_F32:
-        return v_load((const float *)(const void *)p);
+        return v_load(floats_at(p));
     case HY_KV_F16:
         return v_load_f16(p);
     case HY_KV_BF16:
@@ -34,67 +39,112 @@ HY_INLINE v16 load_codes(hy_kv_type t, const uint8_t *p)
     }
 }
 
+/* d + h of the keys of a page; h: d's parity */
+HY_INLINE v16 load_k(hy_kv_type t, const uint8_t *page, uint32_t d, uint32_t h)
+{
+    if (t != HY_KV_Q4) return load_codes(t, page + (d + h) * hy_kv_code_bytes(t, HY_PAGE_TOK));
+    const uint8_t *c = page + (size_t)d / 2 * HY_PAGE_TOK;
+    return h ? v_load_hi4(c) : v_load_lo4(c);
+}
+
+/* 16 values of a token's row of V from d on, a multiple of 16 */
+HY_INLINE v16 load_v(hy_kv_type t, const uint8_t *row, uint32_t d)
+{
+    if (t != HY_KV_Q4) return load_codes(t, row + hy_kv_code_bytes(t, d));
+    const uint8_t *c = row + d / HY_KV_GROUP * 16;
+    return d % HY_KV_GROUP ? v_load_hi4(c) : v_load_lo4(c);
+}
+
 HY_INLINE float *score(const group *g, uint32_t i, uint32_t j)
 {
     return g->a->work + (size_t)(g->i0 + i) * HY_ATT_TILE + j;
 }
 
+/* ---- many rows: codes as floats ------------------------------------------------------------- */
+
+/* `wide` holds the keys [page][d_k][16], then the values [token][d_v]. */
+HY_INLINE float *wide_k(const hy_att *a, uint32_t page)
+{
+    return a->wide + (size_t)page * HY_PAGE_TOK * a->d_k;
+}
+HY_INLINE float *wide_v(const hy_att *a, uint32_t page)
+{
+    return a->wide + (size_t)HY_ATT_TILE * a->d_k + (size_t)page * HY_PAGE_TOK * a->d_v;
+}
+
+HY_INLINE void widen(hy_kv_type t, const hy_att *a)
+{
+    uint64_t row = hy_kv_code_bytes(t, a->d_v);
+    for (uint32_t p = 0; p * HY_PAGE_TOK < a->n_key; p++) {
+        float *k = wide_k(a, p), *v = wide_v(a, p);
+        if (!a->k_page[p]) continue;
+        for (uint32_t d = 0; d < a->d_k; d += 2) {
+            v_store(k + d * HY_PAGE_TOK, load_k(t, a->k_page[p], d, 0));
+            if (d + 1 < a->d_k) v_store(k + (d + 1) * HY_PAGE_TOK, load_k(t, a->k_page[p], d, 1));
+        }
+        for (uint32_t j = 0; j < HY_PAGE_TOK; j++)
+            for (uint32_t d = 0; d + 16 <= a->d_v; d += 16)
+                v_store(v + j * a->d_v + d, load_v(t, a->v_page[p] + row * j, d));
+    }
+}
+
 /* ---- q . k --------------------------------------------------------------------------------- */
 
+/* s[i * nv + v] += q . k over d0 .. d1 - 1 for nq rows and nv pages */
+HY_INLINE void qk_dots(hy_kv_type t, bool wide, const float *q, size_t stride, uint32_t nq,
+                       uint32_t nv, const uint8_t *const *page, uint32_t d0, uint32_t d1, v16 *s)
+{
+    const uint32_t n_h = t == HY_KV_Q4 && !wide ? 2 : 1; /* Q4: two d share bytes */
+    for (uint32_t d = d0; d < d1; d += n_h) {
+#pragma GCC unroll 2
+        for (uint32_t h = 0; h < n_h; h++) {
+            v16 k[4];
+#pragma GCC unroll 4
+            for (uint32_t v = 0; v < nv; v++) k[v] = load_k(wide ? HY_KV_F32 : t, page[v], d, h);
+#pragma GCC unroll 16
+            for (uint32_t i = 0; i < nq; i++) {
+                v16 x = v_set1(q[i * stride + d + h]);
+#pragma GCC unroll 4
+                for (uint32_t v = 0; v < nv; v++) s[i * nv + v] = v_fma(x, k[v], s[i * nv + v]);
+            }
+        }
+    }
+}
+
 /* Scores of nq rows against the nv pages listed, before `scale`. */
-HY_INLINE void qk(hy_kv_type t, const group *g, uint32_t nq, uint32_t nv, const uint32_t *pages)
+HY_INLINE void qk(hy_kv_type t, bool wide, const group *g, uint32_t nq, uint32_t nv,
+                  const uint32_t *pages)
 {
     const hy_att *a = g->a;
     const float *q = a->q + g->i0 * a->q_stride;
-    v16 s[V16_Q_MAX * 4], part[V16_Q_MAX * 4];
+    v16 s[V16_SUMS], part[V16_SUMS];
     const uint8_t *page[4];
-    uint64_t step = hy_kv_code_bytes(t, HY_PAGE_TOK);
-    for (uint32_t v = 0; v < nv; v++) page[v] = a->k_page[pages[v]];
+    for (uint32_t v = 0; v < nv; v++)
+        page[v] = wide ? (const uint8_t *)wide_k(a, pages[v]) : a->k_page[pages[v]];
 #pragma GCC unroll 32
     for (uint32_t n = 0; n < nq * nv; n++) s[n] = v_zero();
     if (t == HY_KV_Q4) {
         for (uint32_t d0 = 0; d0 < a->d_k; d0 += HY_KV_GROUP) {
 #pragma GCC unroll 32
             for (uint32_t n = 0; n < nq * nv; n++) part[n] = v_zero();
-            for (uint32_t d = d0; d < d0 + HY_KV_GROUP; d += 2) {
-#pragma GCC unroll 2
-                for (uint32_t h = 0; h < 2; h++) {
-#pragma GCC unroll 4
-                    for (uint32_t v = 0; v < nv; v++) {
-                        const uint8_t *p = page[v] + (size_t)d / 2 * HY_PAGE_TOK;
-                        v16 k = h ? v_load_hi4(p) : v_load_lo4(p);
-#pragma GCC unroll 16
-                        for (uint32_t i = 0; i < nq; i++)
-                            part[i * nv + v] =
-                                v_fma(v_set1(q[i * a->q_stride + d + h]), k, part[i * nv + v]);
-                    }
-                }
-            }
+            qk_dots(t, wide, q, a->q_stride, nq, nv, page, d0, d0 + HY_KV_GROUP, part);
 #pragma GCC unroll 4
             for (uint32_t v = 0; v < nv; v++) {
-                const float *ks = hy_kv_scales(t, page[v], a->d_k) + d0 / HY_KV_GROUP * HY_PAGE_TOK;
+                const float *ks = hy_kv_scales(t, a->k_page[pages[v]], a->d_k) + d0 / HY_KV_GROUP * HY_PAGE_TOK;
 #pragma GCC unroll 16
                 for (uint32_t i = 0; i < nq; i++)
                     s[i * nv + v] = v_fma(part[i * nv + v], v_load(ks), s[i * nv + v]);
             }
         }
     } else {
-        for (uint32_t d = 0; d < a->d_k; d++) {
-#pragma GCC unroll 4
-            for (uint32_t v = 0; v < nv; v++) {
-                v16 k = load_codes(t, page[v] + d * step);
-#pragma GCC unroll 16
-                for (uint32_t i = 0; i < nq; i++)
-                    s[i * nv + v] = v_fma(v_set1(q[i * a->q_stride + d]), k, s[i * nv + v]);
-            }
-        }
+        qk_dots(t, wide, q, a->q_stride, nq, nv, page, 0, a->d_k, s);
     }
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < nv; v++) {
 #pragma GCC unroll 16
         for (uint32_t i = 0; i < nq; i++) {
             v16 x = s[i * nv + v];
-            if (t == HY_KV_Q8) x = v_mul(x, v_load(hy_kv_scales(t, page[v], a->d_k)));
+            if (t == HY_KV_Q8) x = v_mul(x, v_load(hy_kv_scales(t, a->k_page[pages[v]], a->d_k)));
             v_store(score(g, i, pages[v] * HY_PAGE_TOK), x);
         }
     }
@@ -139,7 +189,7 @@ HY_INLINE void softmax(hy_kv_type t, const group *g, uint32_t i)
     }
     float m1 = v_fold_max(m);
     for (uint32_t j = j0; j < hi; j += HY_PAGE_TOK) {
-        v16 p = v_exp(v_sub(v_load(score(g, i, j)), v_set1(m1)));
+        v16 p = v_exp_neg(v_sub(v_load(score(g, i, j)), v_set1(m1)));
         p = only(p, j, lo, hi, v_zero()); /* -inf - -inf is NaN */
         l = v_add(l, p);
         if (t == HY_KV_Q8)
@@ -152,40 +202,39 @@ HY_INLINE void softmax(hy_kv_type t, const group *g, uint32_t i)
 
 /* ---- p . v --------------------------------------------------------------------------------- */
 
-/* nv vectors of o from d on, keys [lo, hi), rows first .. first + nq of the group. */
-HY_INLINE void pv(hy_kv_type t, const group *g, uint32_t first, uint32_t nq, uint32_t nv,
-                  uint32_t d, uint32_t lo, uint32_t hi)
+/* nv vectors of o from d on, keys [lo, hi), rows first .. first + nq of the group; fresh: o is not read, its
+ * sums start here. */
+HY_INLINE void pv(hy_kv_type t, bool wide, const group *g, uint32_t first, uint32_t nq, uint32_t nv,
+                  uint32_t d, uint32_t lo, uint32_t hi, bool fresh)
 {
     const hy_att *a = g->a;
     float *o = a->o + (size_t)(g->i0 + first) * a->d_v + d;
     const float *p = score(g, first, 0);
-    uint64_t row = hy_kv_code_bytes(t, a->d_v), n_scale = a->d_v / HY_KV_GROUP;
-    v16 s[V16_Q_MAX * 4];
+    uint64_t row = hy_kv_code_bytes(wide ? HY_KV_F32 : t, a->d_v), n_scale = a->d_v / HY_KV_GROUP;
+    v16 s[V16_SUMS];
 #pragma GCC unroll 32
-    for (uint32_t n = 0; n < nq * nv; n++) s[n] = v_load(o + n / nv * a->d_v + n % nv * 16);
+    for (uint32_t n = 0; n < nq * nv; n++)
+        s[n] = fresh ? v_zero() : v_load(o + n / nv * a->d_v + n % nv * 16);
     while (lo < hi) {
-        const uint8_t *page = a->v_page[lo / HY_PAGE_TOK];
-        uint32_t end = HY_MIN(hi, (lo / HY_PAGE_TOK + 1) * HY_PAGE_TOK);
+        uint32_t i_page = lo / HY_PAGE_TOK, end = HY_MIN(hi, (i_page + 1) * HY_PAGE_TOK);
+        const uint8_t *page = wide ? (const uint8_t *)wide_v(a, i_page) : a->v_page[i_page];
         for (; lo < end; lo++) {
             const uint8_t *code = page + row * (lo % HY_PAGE_TOK);
+            v16 x[4], vs[4];
 #pragma GCC unroll 4
             for (uint32_t v = 0; v < nv; v++) {
-                if (t == HY_KV_Q4) {
-                    uint32_t at = d + v * 16;
-                    const uint8_t *c = code + at / HY_KV_GROUP * 16;
-                    v16 x = at % HY_KV_GROUP ? v_load_hi4(c) : v_load_lo4(c);
-                    v16 vs = v_set1(hy_kv_scales(
-                        t, page, a->d_v)[lo % HY_PAGE_TOK * n_scale + at / HY_KV_GROUP]);
+                uint32_t at = d + v * 16;
+                x[v] = load_v(wide ? HY_KV_F32 : t, code, at);
+                if (t != HY_KV_Q4) continue;
+                vs[v] = v_set1(hy_kv_scales(t, a->v_page[i_page],
+                                            a->d_v)[lo % HY_PAGE_TOK * n_scale + at / HY_KV_GROUP]);
+            }
 #pragma GCC unroll 16
-                    for (uint32_t i = 0; i < nq; i++)
-                        s[i * nv + v] =
-                            v_fma(v_mul(v_set1(p[i * HY_ATT_TILE + lo]), vs), x, s[i * nv + v]);
-                } else {
-                    v16 x = load_codes(t, code + hy_kv_code_bytes(t, d + v * 16));
-#pragma GCC unroll 16
-                    for (uint32_t i = 0; i < nq; i++)
-                        s[i * nv + v] = v_fma(v_set1(p[i * HY_ATT_TILE + lo]), x, s[i * nv + v]);
-                }
+            for (uint32_t i = 0; i < nq; i++) {
+                v16 pi = v_set1(p[i * HY_ATT_TILE + lo]);
+#pragma GCC unroll 4
+                for (uint32_t v = 0; v < nv; v++)
+                    s[i * nv + v] = v_fma(t == HY_KV_Q4 ? v_mul(pi, vs[v]) : pi, x[v], s[i * nv + v]);
             }
         }
     }
@@ -215,14 +264,14 @@ static void pv_tail(hy_kv_type t, const group *g, uint32_t i, uint32_t d, uint32
     v_store_n(o, s, n);
 }
 
-HY_INLINE void pv_rows(hy_kv_type t, const group *g, uint32_t first, uint32_t nq, uint32_t nv,
-                       uint32_t lo, uint32_t hi)
+HY_INLINE void pv_rows(hy_kv_type t, bool wide, const group *g, uint32_t first, uint32_t nq,
+                       uint32_t nv, uint32_t lo, uint32_t hi, bool fresh)
 {
     uint32_t d = 0, d_v = g->a->d_v;
     if (lo >= hi) return;
-    for (; d + 16 * nv <= d_v; d += 16 * nv) pv(t, g, first, nq, nv, d, lo, hi);
+    for (; d + 16 * nv <= d_v; d += 16 * nv) pv(t, wide, g, first, nq, nv, d, lo, hi, fresh);
     if (nv > 1)
-        for (; d + 16 <= d_v; d += 16) pv(t, g, first, nq, 1, d, lo, hi);
+        for (; d + 16 <= d_v; d += 16) pv(t, wide, g, first, nq, 1, d, lo, hi, fresh);
     if (d < d_v)
         for (uint32_t i = 0; i < nq; i++) pv_tail(t, g, first + i, d, lo, hi);
 }
@@ -235,42 +284,53 @@ typedef void pv_one_fn(const group *g, uint32_t i, uint32_t lo,
 /*  keys:  row 0      |----------------|        each row's own range [lo, hi)
  *         row 1        |----------------|      [low, high) is common: done for all rows at once;
  *                    ^ ^ low      high ^ ^     before and after it row by row, j still ascending */
-HY_INLINE void do_group(hy_kv_type t, const hy_att *a, uint32_t i0, uint32_t nq, uint32_t nv,
-                        pv_one_fn *one)
+HY_INLINE void do_group(hy_kv_type t, bool wide, const hy_att *a, uint32_t i0, uint32_t nq,
+                        uint32_t nv, pv_one_fn *one)
 {
     group g;
     g.a = a;
     g.i0 = i0;
     uint32_t low = 0, high = HY_ATT_TILE, pages[N_PAGE], p = 0;
+    bool same_low = a->d_v % 16 == 0;
     for (uint32_t i = 0; i < nq; i++) {
         hy_att_range(a, i0 + i, &g.lo[i], &g.hi[i]);
         low = HY_MAX(low, g.lo[i]);
         high = HY_MIN(high, g.hi[i]);
+        same_low &= g.lo[i] == g.lo[0];
     }
     uint32_t n_page = needed(&g, nq, pages);
-    for (; p + nv <= n_page; p += nv) qk(t, &g, nq, nv, pages + p);
+    for (; p + nv <= n_page; p += nv) qk(t, wide, &g, nq, nv, pages + p);
     if (nv > 1)
-        for (; p < n_page; p++) qk(t, &g, nq, 1, pages + p);
-    memset(a->o + (size_t)i0 * a->d_v, 0, (size_t)nq * a->d_v * sizeof(float));
+        for (; p < n_page; p++) qk(t, wide, &g, nq, 1, pages + p);
     for (uint32_t i = 0; i < nq; i++) softmax(t, &g, i);
+    bool fresh = same_low && low < high && nq > 1; /* the common range is the first of every row */
+    if (!fresh) memset(a->o + (size_t)i0 * a->d_v, 0, (size_t)nq * a->d_v * sizeof(float));
     if (low >= high || nq == 1) {
         for (uint32_t i = 0; i < nq; i++) one(&g, i, g.lo[i], g.hi[i]);
         return;
     }
-    for (uint32_t i = 0; i < nq; i++) one(&g, i, g.lo[i], low);
-    pv_rows(t, &g, 0, nq, nv, low, high);
+    for (uint32_t i = 0; i < nq && !fresh; i++) one(&g, i, g.lo[i], low);
+    pv_rows(t, wide, &g, 0, nq, nv, low, high, fresh);
     for (uint32_t i = 0; i < nq; i++) one(&g, i, high, g.hi[i]);
 }
+
+/* Rows from where widening a tile pays. */
+#define V16_WIDE (2 * V16_Q_MAX)
 
 HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one)
 {
     uint32_t i = 0;
-    for (; i + V16_Q_MAX <= a->n_q; i += V16_Q_MAX) do_group(t, a, i, V16_Q_MAX, V16_NP_MAX, one);
-    for (; i + 4 <= a->n_q; i += 4) do_group(t, a, i, 4, V16_NP_4, one);
+    if (t == HY_KV_F32 || (a->wide && a->n_q >= V16_WIDE)) {
+        const bool wide = t != HY_KV_F32;
+        const uint32_t nv = t == HY_KV_Q4 ? V16_NP_Q4 : V16_NP_MAX;
+        if (wide) widen(t, a);
+        for (; i + V16_Q_MAX <= a->n_q; i += V16_Q_MAX) do_group(t, wide, a, i, V16_Q_MAX, nv, one);
+    }
+    for (; i + 4 <= a->n_q; i += 4) do_group(t, false, a, i, 4, V16_NP_4, one);
     switch (a->n_q - i) {
-    case 3: do_group(t, a, i, 3, V16_NP_3, one); break;
-    case 2: do_group(t, a, i, 2, V16_NP_2, one); break;
-    case 1: do_group(t, a, i, 1, V16_NP_1, one); break;
+    case 3: do_group(t, false, a, i, 3, V16_NP_3, one); break;
+    case 2: do_group(t, false, a, i, 2, V16_NP_2, one); break;
+    case 1: do_group(t, false, a, i, 1, V16_NP_1, one); break;
     default: break;
     }
 }
@@ -279,7 +339,7 @@ HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one)
     static __attribute__((noinline)) void one_##name(const group *g, uint32_t i, uint32_t lo,      \
                                                      uint32_t hi)                                  \
     {                                                                                              \
-        pv_rows(type, g, i, 1, V16_NP_1, lo, hi);                                                  \
+        pv_rows(type, false, g, i, 1, V16_NP_1, lo, hi, false);                                    \
     }                                                                                              \
     static void att_##name(const hy_att *a) { att(type, a, one_##name); }
 ATT(f32, HY_KV_F32)
@@ -292,8 +352,10 @@ static void att_fold(float *m_acc, float *l_acc, float *o_acc, float m, float l,
                      uint32_t d_v)
 {
     if (l == 0) return;
-    float top = m > *m_acc ? m : *m_acc;
-    float ea = hy_exp1(*m_acc - top), eb = hy_exp1(m - top);
+    float top = m > *m_acc ? m : *m_acc, ea = 1, eb = 1; /* exp(0) is exactly 1 */
+    if (m > *m_acc && m < INFINITY) ea = hy_exp1(*m_acc - m);
+    else if (m <= *m_acc && *m_acc > -INFINITY && *m_acc < INFINITY) eb = hy_exp1(m - *m_acc);
+    else ea = hy_exp1(*m_acc - top), eb = hy_exp1(m - top);
     v16 va = v_set1(ea), vb = v_set1(eb);
     uint32_t d = 0;
     for (; d + 16 <= d_v; d += 16)

@@ -5,10 +5,9 @@
 
 #include "kern/scalar/math.h"
 
-HY_INLINE v16 v_exp(v16 x)
+/* exp of x, with c what it is clamped to */
+HY_INLINE v16 v_exp_of(v16 x, v16 c)
 {
-    v16 c = v_min(v_set1(HY_EXP_HI), x);
-    c = v_max(v_set1(HY_EXP_LO), c);
     v16 t = v_fma(c, v_set1(HY_LOG2E), v_set1(HY_EXP_MAGIC));
     v16 n = v_sub(t, v_set1(HY_EXP_MAGIC));
     v16 r = v_fnma(n, v_set1(HY_LN2_HI), c);
@@ -23,6 +22,15 @@ HY_INLINE v16 v_exp(v16 x)
     p = v_add(p, p);
     return v_sel(v_lt(x, v_set1(HY_EXP_LO)), v_zero(), p);
 }
+
+HY_INLINE v16 v_exp(v16 x)
+{
+    v16 c = v_min(v_set1(HY_EXP_HI), x);
+    return v_exp_of(x, v_max(v_set1(HY_EXP_LO), c));
+}
+
+/* The same for x <= 0 or NaN: lanes below HY_EXP_LO, whatever they come to, are zero at the end. */
+HY_INLINE v16 v_exp_neg(v16 x) { return v_exp_of(x, x); }
 
 HY_INLINE v16 v_tanh(v16 x)
 {

@@ -298,6 +298,7 @@ static void carve_attention(hy_plan *p, carver *c)
         s->q = carve(c, n_q, d_k * sizeof(float));
         s->o = carve(c, n_q, d_v * sizeof(float));
         s->work = carve(c, n_q, HY_ATT_TILE * sizeof(float));
+        s->wide = carve(c, d_k + (uint64_t)d_v, HY_ATT_TILE * sizeof(float));
         s->m = carve(c, n_q, sizeof(float));
         s->l = carve(c, n_q, sizeof(float));
         s->m_acc = carve(c, n_q, sizeof(float));

@@ -89,7 +89,7 @@ typedef struct hy_att_work {   /* of one KV group */
 #define HY_LOCAL_ROWS 2        /* up to so many rows every worker norms for itself */
 typedef struct hy_scratch {    /* one worker's */
     hy_slot_mem slot[HY_S_COUNT]; /* copies of slots that are cheap to make: local_ok */
-    float *q, *m, *l, *m_acc, *l_acc, *o, *work, *row;
+    float *q, *m, *l, *m_acc, *l_acc, *o, *work, *wide, *row;
     float *mat;                /* a page of keys or values as floats: op_materialised.c */
     int32_t *q_pos;
 } hy_scratch;
@@ -203,13 +203,13 @@ void hy_op_elem(const hy_plan *p, const hy_instr *in, uint32_t row, uint32_t c0,
 /* This step, the attention entry does the HEADS entry before it. */
 bool hy_heads_inside(const hy_plan *p, uint32_t i_entry);
 void hy_op_attention(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
+void hy_op_materialised(const hy_plan *p, const hy_entry *e, hy_worker *w);
 void hy_op_route(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
 void hy_op_moe_up(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
 void hy_op_moe_down(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
 
 /* The slot as worker w sees it. */
 HY_INLINE const hy_slot_mem *hy_slot_of(const hy_plan *p, hy_slot s, const hy_worker *w)
-void hy_op_materialised(const hy_plan *p, const hy_entry *e, hy_worker *w);
 {
     return p->local_on[s] ? &p->scratch[w->i].slot[s] : &p->slot[s];
 }

@@ -219,7 +219,7 @@ void hy_op_attention(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_w
     c.a = (hy_att){
         .type = p->o.kv_type, .d_k = hp->d_k, .d_v = hp->d_v, .window = in->lp->window,
         .scale = (float)(hp->attn_scale != 0 ? hp->attn_scale : 1 / sqrt(hp->d_k)),
-        .softcap = (float)hp->attn_softcap, .work = s->work,
+        .softcap = (float)hp->attn_softcap, .work = s->work, .wide = s->wide,
     };
     const hy_att_work *work = &p->att[c.group];
     const hy_entry *heads = hy_heads_inside(p, i_entry) ? e - 1 : NULL;

@@ -513,7 +513,8 @@ static void bench(const hy_kernels *k)
                         .m = m_a,
                         .l = l_a,
                         .o = open_box(&box_a),
-                        .work = work};
+                        .work = work,
+                        .wide = wide};
             set_tile(&a, &the_seq, 0, pos, n_q[i]);
             snprintf(label, sizeof(label), "att %s d128 q%u", hy_kv_type_name(t), n_q[i]);
             TIME(label, n_q[i] * 64.0 * 256, k->att[t](&a)); /* per multiply-add */

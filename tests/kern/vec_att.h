@@ -155,7 +155,7 @@ static void set_tile(hy_att *a, const seq *s, uint32_t tile, const int32_t *pos,
     }
 }
 
-static float q_row[Q_MAX * (D_MAX + 3)], work[Q_MAX * HY_ATT_TILE];
+static float q_row[Q_MAX * (D_MAX + 3)], work[Q_MAX * HY_ATT_TILE], wide[HY_ATT_TILE * 2 * D_MAX];
 static float m_a[Q_MAX], l_a[Q_MAX], m_b[Q_MAX], l_b[Q_MAX];
 
 /* Every tile of the sequence through both tables. */
@@ -259,7 +259,9 @@ static void run_att(const hy_kernels *s, const hy_kernels *k, bool truth)
                         .softcap = att_cases[c].softcap,
                         .scale = 1 / sqrtf((float)att_cases[c].d_k),
                         .q = q_row,
-                        .work = work};
+                        .work = work,
+                        .wide = c % 4 < 3 ? wide : NULL};
+            memset(wide, 0xFF, sizeof(wide)); /* NaN */
             snprintf(where, sizeof(where), "%s att %s case %zu", k->isa, hy_kv_type_name(t), c);
             make_seq(k, t, a.d_k, a.d_v, att_cases[c].n, 2.5);
             noise(q_row, HY_COUNT(q_row), 2);

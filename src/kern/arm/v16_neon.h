@@ -13,6 +13,7 @@
 #define V16_NP_3   1
 #define V16_NP_4   1
 #define V16_NP_MAX 1
+#define V16_NP_Q4  1
 
 typedef struct v16 {
     float32x4_t a, b, c, d;

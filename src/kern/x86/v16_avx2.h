@@ -15,6 +15,7 @@
 #define V16_NP_3   2
 #define V16_NP_4   1
 #define V16_NP_MAX 1
+#define V16_NP_Q4  1
 
 typedef struct v16 {
     __m256 a, b;

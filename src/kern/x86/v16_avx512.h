@@ -12,12 +12,13 @@
 #include "kern/x86/v16_x86.h"
 
 #define V16_ISA    avx512
-#define V16_Q_MAX  8 /* query rows that share a load; sums never exceed 16 of the 32 registers */
+#define V16_Q_MAX  6 /* query rows that share a load: 24 sums, 4 loads, 1 broadcast of 32 registers */
 #define V16_NP_1   4 /* vectors of 16 per query for 1, 2, 3, 4 and Q_MAX queries */
 #define V16_NP_2   4
 #define V16_NP_3   4
 #define V16_NP_4   4
-#define V16_NP_MAX 2
+#define V16_NP_MAX 4
+#define V16_NP_Q4  2 /* Q_MAX rows of Q4, which has more sums */
 
 typedef __m512 v16;
 typedef __mmask16 v16m;
