@@ -7,34 +7,34 @@
 
 #define OPAQUE(v) __asm__ volatile("" : "+w"(v))
 enum { chains = 12 };
+/* Every loop over the sums is unrolled: one that is not would keep them all in memory. */
+#define EACH_CHAIN _Pragma("GCC unroll 12") for (int i = 0; i < chains; i++)
 
 /* smull and sadalp: what a product of 8-bit integers takes before the dot product. */
 static uint64_t int8_neon(uint64_t n)
 {
     int32x4_t s[chains];
     int8x8_t x = vdup_n_s8(3), y = vdup_n_s8(-2);
-    for (int i = 0; i < chains; i++) s[i] = vdupq_n_s32(i);
+    EACH_CHAIN s[i] = vdupq_n_s32(i);
     for (uint64_t r = 0; r < n; r++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < chains; i++) {
+        EACH_CHAIN {
             OPAQUE(x);
             s[i] = vpadalq_s16(s[i], vmull_s8(x, y));
         }
     }
-    for (int i = 0; i < chains; i++) OPAQUE(s[i]);
+    EACH_CHAIN OPAQUE(s[i]);
     return n * chains * 8 * 2;
 }
 
 static uint64_t f32_neon(uint64_t n)
 {
     float32x4_t s[chains], x = vdupq_n_f32(0.999f), y = vdupq_n_f32(1e-6f);
-    for (int i = 0; i < chains; i++) s[i] = vdupq_n_f32((float)i);
+    EACH_CHAIN s[i] = vdupq_n_f32((float)i);
     for (uint64_t r = 0; r < n; r++) {
         OPAQUE(x);
-#pragma GCC unroll 12
-        for (int i = 0; i < chains; i++) s[i] = vfmaq_f32(s[i], x, y);
+        EACH_CHAIN s[i] = vfmaq_f32(s[i], x, y);
     }
-    for (int i = 0; i < chains; i++) OPAQUE(s[i]);
+    EACH_CHAIN OPAQUE(s[i]);
     return n * chains * 4 * 2;
 }
 
@@ -42,10 +42,9 @@ static uint64_t int8_dotprod(uint64_t n)
 {
     int32x4_t s[chains];
     int8x16_t x = vdupq_n_s8(3), y = vdupq_n_s8(-2);
-    for (int i = 0; i < chains; i++) s[i] = vdupq_n_s32(i);
+    EACH_CHAIN s[i] = vdupq_n_s32(i);
     for (uint64_t r = 0; r < n; r++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < chains; i++)
+        EACH_CHAIN
             __asm__ volatile(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b"
                              : "+w"(s[i]) : "w"(x), "w"(y));
     }
@@ -57,10 +56,9 @@ static uint64_t int8_i8mm(uint64_t n)
 {
     int32x4_t s[chains];
     int8x16_t x = vdupq_n_s8(3), y = vdupq_n_s8(-2);
-    for (int i = 0; i < chains; i++) s[i] = vdupq_n_s32(i);
+    EACH_CHAIN s[i] = vdupq_n_s32(i);
     for (uint64_t r = 0; r < n; r++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < chains; i++)
+        EACH_CHAIN
             __asm__ volatile(".arch armv8.2-a+dotprod+i8mm\n\tsmmla %0.4s, %1.16b, %2.16b"
                              : "+w"(s[i]) : "w"(x), "w"(y));
     }

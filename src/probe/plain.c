@@ -21,13 +21,14 @@ uint64_t hy_probe_read_plain(const uint8_t *p, uint64_t bytes, uint64_t n)
 /* The empty asm makes a value unknown to the compiler, so that no product is taken out of the loop. */
 #define OPAQUE(x) __asm__ volatile("" : "+r"(x))
 enum { chains = 8 };
+/* Every loop over the sums is unrolled: one that is not would keep them all in memory. */
+#define EACH_CHAIN _Pragma("GCC unroll 8") for (int i = 0; i < chains; i++)
 
 uint64_t hy_probe_int8_plain(uint64_t n)
 {
     int32_t s[chains] = { 0 }, x = 3;
     for (uint64_t r = 0; r < n; r++) {
-#pragma GCC unroll 8
-        for (int i = 0; i < chains; i++) {
+        EACH_CHAIN {
             int32_t y = -2;
             OPAQUE(y);
             s[i] += x * y;
@@ -35,7 +36,7 @@ uint64_t hy_probe_int8_plain(uint64_t n)
         }
     }
     int32_t sum = 0;
-    for (int i = 0; i < chains; i++) sum ^= s[i];
+    EACH_CHAIN sum ^= s[i];
     OPAQUE(sum);
     return n * chains * 2;
 }
@@ -45,14 +46,13 @@ uint64_t hy_probe_f32_plain(uint64_t n)
     /* volatile values, loaded once: the compiler knows nothing about them */
     volatile float start = 1.0f, step = 0.999f, add = 1e-6f;
     float s[chains], x = step, y = add;
-    for (int i = 0; i < chains; i++) s[i] = start;
+    EACH_CHAIN s[i] = start;
     for (uint64_t r = 0; r < n; r++) {
-#pragma GCC unroll 8
-        for (int i = 0; i < chains; i++) s[i] = s[i] * x + y;
+        EACH_CHAIN s[i] = s[i] * x + y;
         __asm__ volatile("" ::: "memory");
     }
     float sum = 0;
-    for (int i = 0; i < chains; i++) sum += s[i];
+    EACH_CHAIN sum += s[i];
     start = sum;
     return n * chains * 2;
 }

@@ -11,6 +11,8 @@
 /* Makes a register's value unknown to the compiler, so that no product is taken out of the loop. */
 #define OPAQUE(v) __asm__ volatile("" : "+v"(v))
 enum { chains = 12 };          /* latency of 4 or 5 times two a cycle, and room in 16 registers */
+/* Every loop over the sums is unrolled: one that is not would keep them all in memory. */
+#define EACH_CHAIN _Pragma("GCC unroll 12") for (int i = 0; i < chains; i++)
 
 AVX2 static uint64_t read_avx2(const uint8_t *p, uint64_t bytes, uint64_t n)
 {
@@ -35,41 +37,38 @@ AVX2 static uint64_t read_avx2(const uint8_t *p, uint64_t bytes, uint64_t n)
 AVX2 static uint64_t int8_avx2(uint64_t n)
 {
     __m256i s[chains], x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(-2), one = _mm256_set1_epi16(1);
-    for (int i = 0; i < chains; i++) s[i] = _mm256_set1_epi32(i);
+    EACH_CHAIN s[i] = _mm256_set1_epi32(i);
     for (uint64_t r = 0; r < n; r++) {
-#pragma GCC unroll 12
-        for (int i = 0; i < chains; i++) {
+        EACH_CHAIN {
             OPAQUE(x);
             s[i] = _mm256_add_epi32(s[i], _mm256_madd_epi16(_mm256_maddubs_epi16(x, y), one));
         }
     }
-    for (int i = 0; i < chains; i++) OPAQUE(s[i]);
+    EACH_CHAIN OPAQUE(s[i]);
     return n * chains * 32 * 2;
 }
 
 AVX2 static uint64_t f32_avx2(uint64_t n)
 {
     __m256 s[chains], x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-6f);
-    for (int i = 0; i < chains; i++) s[i] = _mm256_set1_ps((float)i);
+    EACH_CHAIN s[i] = _mm256_set1_ps((float)i);
     for (uint64_t r = 0; r < n; r++) {
         OPAQUE(x);
-#pragma GCC unroll 12
-        for (int i = 0; i < chains; i++) s[i] = _mm256_fmadd_ps(s[i], x, y);
+        EACH_CHAIN s[i] = _mm256_fmadd_ps(s[i], x, y);
     }
-    for (int i = 0; i < chains; i++) OPAQUE(s[i]);
+    EACH_CHAIN OPAQUE(s[i]);
     return n * chains * 8 * 2;
 }
 
 VNNI static uint64_t int8_vnni(uint64_t n)
 {
     __m256i s[chains], x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(-2);
-    for (int i = 0; i < chains; i++) s[i] = _mm256_set1_epi32(i);
+    EACH_CHAIN s[i] = _mm256_set1_epi32(i);
     for (uint64_t r = 0; r < n; r++) {
         __asm__ volatile("" : "+x"(x));
-#pragma GCC unroll 12
-        for (int i = 0; i < chains; i++) s[i] = _mm256_dpbusd_avx_epi32(s[i], x, y);
+        EACH_CHAIN s[i] = _mm256_dpbusd_avx_epi32(s[i], x, y);
     }
-    for (int i = 0; i < chains; i++) __asm__ volatile("" : "+x"(s[i]));
+    EACH_CHAIN __asm__ volatile("" : "+x"(s[i]));
     return n * chains * 32 * 2;
 }
 
@@ -95,26 +94,24 @@ AVX512 static uint64_t read_avx512(const uint8_t *p, uint64_t bytes, uint64_t n)
 AVX512 static uint64_t int8_avx512(uint64_t n)
 {
     __m512i s[chains], x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(-2);
-    for (int i = 0; i < chains; i++) s[i] = _mm512_set1_epi32(i);
+    EACH_CHAIN s[i] = _mm512_set1_epi32(i);
     for (uint64_t r = 0; r < n; r++) {
         OPAQUE(x);
-#pragma GCC unroll 12
-        for (int i = 0; i < chains; i++) s[i] = _mm512_dpbusd_epi32(s[i], x, y);
+        EACH_CHAIN s[i] = _mm512_dpbusd_epi32(s[i], x, y);
     }
-    for (int i = 0; i < chains; i++) OPAQUE(s[i]);
+    EACH_CHAIN OPAQUE(s[i]);
     return n * chains * 64 * 2;
 }
 
 AVX512 static uint64_t f32_avx512(uint64_t n)
 {
     __m512 s[chains], x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-6f);
-    for (int i = 0; i < chains; i++) s[i] = _mm512_set1_ps((float)i);
+    EACH_CHAIN s[i] = _mm512_set1_ps((float)i);
     for (uint64_t r = 0; r < n; r++) {
         OPAQUE(x);
-#pragma GCC unroll 12
-        for (int i = 0; i < chains; i++) s[i] = _mm512_fmadd_ps(s[i], x, y);
+        EACH_CHAIN s[i] = _mm512_fmadd_ps(s[i], x, y);
     }
-    for (int i = 0; i < chains; i++) OPAQUE(s[i]);
+    EACH_CHAIN OPAQUE(s[i]);
     return n * chains * 16 * 2;
 }
 
