@@ -14,6 +14,7 @@ import serve_common
 from serve_common import Case, Server
 
 MODEL = CHROMIUM = SHOTS = None
+LONG = serve_common.PATIENCE * 1000
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]
 
@@ -180,8 +181,8 @@ class Page(Case):
     def profile(self, page):
         page.click("#profile-run")
         expect(page.locator("#profile-run")).to_be_disabled()
-        expect(page.locator(".profile .note")).to_contain_text("s left")
-        expect(page.locator("#profile-run")).to_be_enabled()
+        expect(page.locator(".profile .note")).to_contain_text("s left", timeout=LONG)
+        expect(page.locator("#profile-run")).to_be_enabled(timeout=LONG)
         text = page.locator("#profile-result").inner_text()
         for want in ("engine made", "largest share", "Bottleneck", "Worth trying", "waiting at barriers", "Steps that"):
             self.assertIn(want, text)
@@ -204,12 +205,13 @@ class Page(Case):
             page.locator(".profile").evaluate("e => e.scrollIntoView()")
             page.wait_for_timeout(300)
             self.shot(page, "profile-" + theme)
+        self.talk()
         with page.expect_download() as d:
             page.click("#profile-trace")
         self.assertEqual(d.value.suggested_filename, "hayate-trace.json")
         with open(d.value.path(), encoding="utf-8") as f:
             self.assertGreater(len(json.load(f)["traceEvents"]), 100)
-        expect(page.locator(".profile .note")).to_contain_text("perfetto")
+        expect(page.locator(".profile .note")).to_contain_text("perfetto", timeout=LONG)
 
     def test_profile_on_a_phone(self):
         page = self.open("/#monitor", viewport={"width": 390, "height": 800})
@@ -225,8 +227,8 @@ class Page(Case):
         page.route("**/debug/profile*", lambda r: r.fulfill(status=403, content_type="application/json",
                    body=json.dumps({"error": {"message": "key user may not", "type": "x", "param": None, "code": "not_allowed"}})))
         page.click("#profile-run")
-        expect(page.locator(".profile .note")).to_contain_text("key user may not")
-        expect(page.locator("#profile-run")).to_be_enabled()
+        expect(page.locator(".profile .note")).to_contain_text("key user may not", timeout=LONG)
+        expect(page.locator("#profile-run")).to_be_enabled(timeout=LONG)
         self.assertTrue(all("403" in s for s in self.said), self.said)
         self.said.clear()
 
@@ -234,8 +236,8 @@ class Page(Case):
         page = self.open("/#monitor")
         self.server.post("/v1/completions", {"prompt": "one two one two one two", "max_tokens": 60, "ignore_eos": True, "temperature": 0})
         card = page.locator(".card", has_text="Speculation: drafted tokens")
-        expect(card).to_contain_text("Drafts by ngram")
-        expect(card).to_contain_text("times the plain speed")
+        expect(card).to_contain_text("Drafts by ngram", timeout=LONG)
+        expect(card).to_contain_text("times the plain speed", timeout=LONG)
         self.assertRegex(card.inner_text(), r"1\.\s+\d+ % of \d")
 
     def test_phone_and_keyboard(self):
