@@ -96,19 +96,28 @@ def techniques(d):
     return of
 
 
-def best_row(rows):
-    """The row that stands for the technique in the first table: with the most gain on the best of the rest."""
+def best_rows(rows):
+    """The rows that stand for the technique in the first table, on the best of the rest: all types, proposers and counts; of
+    speculation each proposer's best and worst task."""
     mine = [r for r in rows if r["baseline"] == "best" and r["gain"]]
-    return max(mine, key=lambda r: r["gain"]["ratio"]) if mine else None
+    if rows[0]["technique"] != "speculation":
+        return mine
+    shown = []
+    for who in dict.fromkeys(r["extra"]["who"] for r in mine):
+        of = sorted((r for r in mine if r["extra"]["who"] == who), key=lambda r: -r["gain"]["ratio"])
+        shown += of[:1] + of[-1:] if len(of) > 1 else of
+    return shown
 
 
 def selection(d):
     out = []
     for name, rows in techniques(d).items():
-        top = best_row(rows)
+        top = best_rows(rows)
         plain = [r for r in rows if r["baseline"] == "plain" and r["gain"]]
-        out.append(["**%s**" % TITLES.get(name, name), "%s: %s" % (about_setting(top), gain(top)) if top else "–",
-                    "; ".join("%s: %s" % (r["setting"], gain(r)) for r in plain), quality(top) if top else "",
+        lost = list(dict.fromkeys(("%s: " % r["setting"] if len(top) > 1 and r["quality"]["same_bits"] is None else "") + quality(r)
+                                  for r in top if quality(r)))
+        out.append(["**%s**" % TITLES.get(name, name), "; ".join("%s: %s" % (about_setting(r), gain(r)) for r in top) or "–",
+                    "; ".join("%s: %s" % (r["setting"], gain(r)) for r in plain), "; ".join(lost),
                     rows[0]["when"], rows[0]["when_not"]])
     return table(["technique", "gain, all else on", "gain, all else off", "quality lost", "use it when", "not when"], out)
 

@@ -42,7 +42,8 @@ static const char head[] =
     ".key{display:flex;flex-wrap:wrap;gap:2px 18px;font-size:.9rem}.key span::before{content:\"\";display:inline-block;width:.7em;"
     "height:.7em;border-radius:50%;margin-right:.45em;background:currentColor}.key .s0::before{color:var(--b)}"
     ".key .s1::before{color:var(--a)}.key .s2::before{color:var(--c)}.key .s3::before{color:var(--d)}\n"
-    "svg.bars{max-width:660px}@media (max-width:600px){svg{font-size:19px}.card{padding:12px 10px}}\n"
+    "svg.bars{max-width:660px}@media (max-width:600px){svg{font-size:19px}.card{padding:12px 10px}"
+    "th{white-space:normal}th,td{padding:5px}th:first-child,td:first-child{min-width:92px}}\n"
     "rect.b0{fill:var(--base)}rect.b1{fill:var(--a)}rect.b2{fill:var(--b)}\n"
     "@media print{body{background:#fff}.card{break-inside:avoid}}\n"
     "</style>\n";
@@ -52,6 +53,14 @@ static void put(hy_buf *out, const char *tag, const char *text)
     hy_buf_printf(out, "<%s>", tag);
     html_put(out, text);
     hy_buf_printf(out, "</%.*s>\n", (int)strcspn(tag, " "), tag);
+}
+
+/* What stands at a path, between two pieces of markup. */
+static void put_at(hy_buf *out, const char *before, const json_t *o, const char *path, const char *after)
+{
+    hy_buf_str(out, before);
+    html_put(out, ablation_string(o, path));
+    hy_buf_str(out, after);
 }
 
 /* ---- the head of the page -------------------------------------------------------------------------------- */
@@ -66,20 +75,13 @@ static void put_facts(const json_t *o, hy_buf *out)
     ablation_number(o, "machine.load_before", &before);
     ablation_number(o, "machine.load_after", &after);
     ablation_number(o, "seconds", &s);
-    hy_buf_str(out, "<title>What each technique is worth: ");
-    html_put(out, ablation_string(o, "model.file"));
-    hy_buf_str(out, "</title>\n<main>\n<p class=\"soft\">hayate ");
-    html_put(out, ablation_string(o, "hayate"));
-    hy_buf_str(out, " · ");
-    html_put(out, ablation_string(o, "time"));
-    hy_buf_str(out, "</p>\n<h1>What each technique is worth here</h1>\n<p>");
-    html_put(out, ablation_string(o, "model.file"));
-    hy_buf_str(out, " (");
-    html_put(out, ablation_string(o, "model.family"));
-    hy_buf_str(out, ", ");
-    html_put(out, ablation_string(o, "model.weights"));
-    hy_buf_str(out, ") on ");
-    html_put(out, ablation_string(o, "machine.model"));
+    put_at(out, "<title>What each technique is worth: ", o, "model.file", "</title>\n<main>\n<p class=\"soft\">");
+    put_at(out, "hayate ", o, "hayate", " · ");
+    put_at(out, "", o, "time", "</p>\n<h1>What each technique is worth here</h1>\n<p>");
+    put_at(out, "", o, "model.file", " (");
+    put_at(out, "", o, "model.family", ", ");
+    put_at(out, "", o, "model.weights", ") on ");
+    put_at(out, "", o, "machine.model", "");
     hy_buf_printf(out, ", %.0f core%s, %.0f GiB, %s kernels, %.0f thread%s for prompts and %.0f for decoding.</p>\n", cores,
                   cores == 1 ? "" : "s", mem / (1024.0 * 1024 * 1024), ablation_string(o, "machine.isa"), threads,
                   threads == 1 ? "" : "s", few);
@@ -97,16 +99,12 @@ static void put_claims(const json_t *o, hy_buf *out)
     for (size_t i = 0; i < json_array_size(claims); i++) {
         const json_t *c = json_array_get(claims, i);
         bool holds = json_is_true(json_object_get(c, "holds"));
-        hy_buf_str(out, "<div class=\"card\">");
-        put(out, "h3", ablation_string(c, "claim"));
-        hy_buf_str(out, "<p class=\"soft\">said: ");
-        html_put(out, ablation_string(c, "said"));
-        hy_buf_printf(out, "</p><p class=\"big\">");
-        html_put(out, ablation_string(c, "measured"));
-        hy_buf_printf(out, "</p><p><span class=\"tag %s\">%s</span></p><p class=\"soft\">", holds ? "yes" : "no",
-                      holds ? "holds here" : "not reached here");
-        html_put(out, ablation_string(c, "about"));
-        hy_buf_str(out, "</p></div>\n");
+        put_at(out, "<div class=\"card\"><h3>", c, "claim", "</h3>\n");
+        put_at(out, "<p class=\"soft\">said: ", c, "said", "</p>");
+        put_at(out, "<p class=\"big\">", c, "measured", "</p>");
+        hy_buf_printf(out, "<p><span class=\"tag %s\">%s</span></p>", holds ? "yes" : "no", holds ? "holds here" :
+                      "not reached here");
+        put_at(out, "<p class=\"soft\">", c, "about", "</p></div>\n");
     }
     hy_buf_str(out, "</div>\n");
 }
@@ -205,9 +203,7 @@ static void put_ladder(const json_t *o, hy_buf *out)
     hy_buf_str(out, "<div class=\"card\">");
     put(out, "h3", "Tokens a second of one answer, each step with all before it");
     svg_put_bars("Tokens a second, step by step", bar, n, 0, out);
-    hy_buf_str(out, "<p class=\"soft\">plain: ");
-    html_put(out, ablation_string(o, "settings.plain"));
-    hy_buf_str(out, "</p></div>\n");
+    put_at(out, "<p class=\"soft\">plain: ", o, "settings.plain", "</p></div>\n");
 }
 
 /* ---- each technique ------------------------------------------------------------------------------------------ */
@@ -289,11 +285,8 @@ static void put_technique(const json_t *rows, const char *technique, hy_buf *out
     html_put(out, ablation_title(technique));
     if (ablation_number(first, "extra.n", &n)) hy_buf_printf(out, " <small class=\"soft\">at %.0f tokens</small>", n);
     hy_buf_str(out, "</h2>\n<div class=\"card\">\n");
-    hy_buf_str(out, "<dl><dt>when</dt><dd>");
-    html_put(out, ablation_string(first, "when"));
-    hy_buf_str(out, "</dd><dt>when not</dt><dd>");
-    html_put(out, ablation_string(first, "when_not"));
-    hy_buf_str(out, "</dd></dl>\n");
+    put_at(out, "<dl><dt>when</dt><dd>", first, "when", "</dd>");
+    put_at(out, "<dt>when not</dt><dd>", first, "when_not", "</dd></dl>\n");
     put_gains(rows, technique, out);
     hy_buf_str(out, "<div class=\"scroll\"><table><tr><th>setting</th><th>first token, ms</th><th>each token, ms</th>"
                     "<th>tokens/s</th><th>MiB</th><th>quality lost</th><th>gain</th></tr>\n");
@@ -313,13 +306,10 @@ static void put_technique(const json_t *rows, const char *technique, hy_buf *out
 static void put_end(const json_t *o, hy_buf *out)
 {
     put(out, "h2", "How it was measured");
-    hy_buf_str(out, "<dl><dt>best</dt><dd>");
-    html_put(out, ablation_string(o, "settings.best"));
-    hy_buf_str(out, "</dd><dt>plain</dt><dd>");
-    html_put(out, ablation_string(o, "settings.plain"));
-    hy_buf_str(out, "</dd><dt>quality</dt><dd>against: ");
-    html_put(out, ablation_string(o, "settings.reference"));
-    hy_buf_str(out, "; perplexity's difference, and KL divergence in nats. Where bits must be the same they were compared.</dd>");
+    put_at(out, "<dl><dt>best</dt><dd>", o, "settings.best", "</dd>");
+    put_at(out, "<dt>plain</dt><dd>", o, "settings.plain", "</dd>");
+    put_at(out, "<dt>quality</dt><dd>against: ", o, "settings.reference", "; perplexity's difference, and KL divergence in "
+           "nats. Where bits must be the same they were compared.</dd>");
     hy_buf_str(out, "<dt>gain</dt><dd>over the technique off, everything else alike; above 1 is better</dd></dl>\n");
     const json_t *notes = ablation_at(o, "settings.notes");
     if (json_array_size(notes)) hy_buf_str(out, "<ul>\n");

@@ -165,11 +165,7 @@ static hy_status race_both(ab *a, hy_session *s[2], ab_row r[2], uint32_t n_prom
     for (uint64_t us = hy_now_us(); ab_more(a, round, us, err, &st); round++)
         for (uint32_t k = 0; k < 2 && st == HY_OK; k++) {
             uint32_t i = (round + k) % 2;
-            st = ab_shape(s[i], &c, n_prompt, a->n_gen, &ttft, &itl, err);
-            if (st != HY_OK) break;
-            ab_put(&r[i].ttft, ttft);
-            ab_put(&r[i].itl, itl);
-            ab_put(&r[i].tps, 1000 / itl);
+            st = ab_shape_row(a, s[i], &c, n_prompt, &r[i], err);
         }
     ab_end(a, round);
     return st;

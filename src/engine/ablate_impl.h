@@ -97,6 +97,8 @@ double ab_memory(const hy_session *s, uint32_t n_ctx); /* MiB: weights, KV of on
 /* One prompt and a few tokens; ms of each. */
 hy_status ab_shape(hy_session *s, const ab_config *c, uint32_t n_prompt, uint32_t n_gen, double *ttft, double *itl,
                    hy_err *err);
+/* The same into a row. */
+hy_status ab_shape_row(ab *a, hy_session *s, const ab_config *c, uint32_t n_prompt, ab_row *r, hy_err *err);
 /* Perplexity and divergence of `c` against `base`. Leaves both NAN where the model has no tokenizer. */
 hy_status ab_quality(ab *a, const ab_config *base, const ab_config *c, double *ppl_delta, double *kl, hy_err *err);
 /* The last logits of n tokens fed in chunks. Free with hy_free. */

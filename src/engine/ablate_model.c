@@ -47,13 +47,7 @@ static hy_status race_open(ab *a, try *t, uint32_t n, hy_err *err)
     for (uint64_t us = hy_now_us(); ab_more(a, round, us, err, &st); round++)
         for (uint32_t k = 0; k < n && st == HY_OK; k++) {
             try *x = &t[round % 2 ? n - 1 - k : k];
-            double ttft, itl;
-            st = ab_shape(x->s, &x->c, x->n_prompt, a->n_gen, &ttft, &itl, err);
-            if (st != HY_OK) break;
-            ab_put(&x->row.ttft, ttft);
-            ab_put(&x->row.itl, itl);
-            ab_put(&x->row.tps, 1000 / itl);
-            st = ab_tick(a, err);
+            st = ab_shape_row(a, x->s, &x->c, x->n_prompt, &x->row, err);
         }
     ab_end(a, round);
     return st;
@@ -266,6 +260,8 @@ hy_status ab_group_weights(ab *a, hy_err *err)
         t[n] = make_try("weights", "best", a->best_weights, a->best);
         snprintf(t[n++].row.setting, sizeof t[0].row.setting, "%s (file)", a->best_weights);
     }
+    if (!a->best.weights)
+        ab_note(a, "weights: the file holds %s; the other types are made from it, so those of few bits lose twice", a->best_weights);
     HY_TRY(race(a, t, n, err));
     bool has_ref = n && strcmp(t[0].row.setting, "f32") == 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -399,13 +395,8 @@ static hy_status run_threads(ab *a, hy_session *s, ab_row *r, const uint32_t *co
     hy_free(first);
     for (uint64_t us = hy_now_us(); ab_more(a, round, us, err, &st); round++)
         for (uint32_t i = 0; i < n && st == HY_OK; i++) {
-            double ttft, itl;
             hy_plan_threads(c->plan, count[i], count[i], false);
-            st = ab_shape(s, &a->best, a->n_prompt, a->n_gen, &ttft, &itl, err);
-            if (st != HY_OK) break;
-            ab_put(&r[i].ttft, ttft);
-            ab_put(&r[i].itl, itl);
-            ab_put(&r[i].tps, 1000 / itl);
+            st = ab_shape_row(a, s, &a->best, a->n_prompt, &r[i], err);
         }
     ab_end(a, round);
     return st;

@@ -141,6 +141,16 @@ hy_status ab_shape(hy_session *s, const ab_config *c, uint32_t n_prompt, uint32_
     return HY_OK;
 }
 
+hy_status ab_shape_row(ab *a, hy_session *s, const ab_config *c, uint32_t n_prompt, ab_row *r, hy_err *err)
+{
+    double ttft, itl;
+    HY_TRY(ab_shape(s, c, n_prompt, a->n_gen, &ttft, &itl, err));
+    ab_put(&r->ttft, ttft);
+    ab_put(&r->itl, itl);
+    ab_put(&r->tps, 1000 / itl);
+    return ab_tick(a, err);
+}
+
 hy_status ab_logits(ab *a, hy_session *s, uint32_t n, uint32_t chunk, float **out, hy_err *err)
 {
     int32_t *ids = HY_NEW_ARRAY(int32_t, n);

@@ -104,4 +104,25 @@ static void drive_step(drive *d, uint32_t i, const int32_t *tok, uint32_t n, uin
     DRIVE_OK(hy_plan_run(d->plan, d->team, d->kv, &b, logits, err));
 }
 
+/* Furthest of the logits at n_pos positions, [*, n_vocab] in `got`, from those that the file holds, [n_pos, n_vocab]. */
+__attribute__((unused)) static double drive_furthest(const char *path, const float *got, const int32_t *pos,
+                                                     uint32_t n_pos, uint32_t n_vocab)
+{
+    char *data = NULL;
+    size_t bytes = 0;
+    DRIVE_OK(hy_read_file(path, 1 << 24, &data, &bytes, err));
+    assert_int_equal(bytes, (size_t)n_pos * n_vocab * sizeof(float));
+    double worst = 0;
+    for (uint32_t i = 0; i < n_pos; i++)
+        for (uint32_t k = 0; k < n_vocab; k++) {
+            float want;
+            memcpy(&want, data + ((size_t)i * n_vocab + k) * sizeof want, sizeof want);
+            double diff = (double)got[(size_t)pos[i] * n_vocab + k] - want;
+            diff = diff < 0 ? -diff : diff;
+            if (!(diff <= worst)) worst = diff;
+        }
+    hy_free(data);
+    return worst;
+}
+
 #endif

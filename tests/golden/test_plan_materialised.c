@@ -49,21 +49,9 @@ static double against_torch(const char *dir, const json_t *c, const float *got, 
 {
     int32_t pos[MAX_TOK];
     uint32_t n_pos = ints(json_object_get(c, "positions"), pos);
-    char path[512], *data = NULL;
-    size_t bytes = 0;
+    char path[512];
     snprintf(path, sizeof path, "%s/%s", dir, json_string_value(json_object_get(json_object_get(c, "logits"), "file")));
-    DRIVE_OK(hy_read_file(path, 1 << 24, &data, &bytes, err));
-    assert_int_equal(bytes, (size_t)n_pos * v * sizeof(float));
-    double worst = 0;
-    for (uint32_t i = 0; i < n_pos; i++)
-        for (uint32_t k = 0; k < v; k++) {
-            float want;
-            memcpy(&want, data + ((size_t)i * v + k) * sizeof want, sizeof want);
-            double diff = fabs((double)got[(size_t)pos[i] * v + k] - want);
-            if (!(diff <= worst)) worst = diff;
-        }
-    hy_free(data);
-    return worst;
+    return drive_furthest(path, got, pos, n_pos, v);
 }
 
 static double furthest(const float *a, const float *b, size_t n)
