@@ -93,12 +93,14 @@ def weights(rng, n, kind, size):
         out[0::2] = rng.randbytes(n).translate(low)
         out[1::2] = rng.randbytes(n).translate(high)
         return out
-    step, rms = {Q8_0: (34, 74), Q4_0: (18, 4.6)}[kind] # codes at random, and the root mean square of their values
+    step, rms = {Q8_0: (34, 74), Q4_0: (18, 4.2)}[kind] # codes at random, and the root mean square of their values
+    # 4 bits: -7 to 7, as a mean beside 0 would add up over the layers
+    codes = bytes(range(256)) if kind == Q8_0 else bytes((b & 15 or 8) | (b >> 4 or 8) << 4 for b in range(256))
     out = bytearray(n // 32 * step)
     half = struct.pack("<e", size / rms)
     out[0::step], out[1::step] = half[:1] * (n // 32), half[1:] * (n // 32)
     for i in range(2, step):
-        out[i::step] = rng.randbytes(n // 32)
+        out[i::step] = rng.randbytes(n // 32).translate(codes)
     return out
 
 

@@ -81,7 +81,7 @@ typedef struct hy_options {
     const char *speculate;     /* who drafts, for requests that do not say: "off", "ngram" (what followed the last
                                   tokens earlier in the text), "draft" (the draft model), "self" (the model's own
                                   weights at 4 bits), "auto"; NULL: off */
-    uint32_t spec_max;         /* drafted tokens of a request in one step, at most 16; 0: 8 */
+    uint32_t spec_max;         /* drafted tokens of a request in one step, at most 16; 0: 16 */
     bool spec_always;          /* draft wherever there is something to draft, paying or not: only to be measured */
     uint32_t spec_store;       /* "ngram" also looks in so many tokens of finished answers of the same tenant; 0: not */
     /* only to be measured */

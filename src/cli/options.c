@@ -33,7 +33,7 @@ const cli_option cli_options[] = {
     /* speculation */
     { "speculate", 0, RUN | CHAT | SERVE | TUNE, CLI_STR, OFF(engine.speculate), 0, 0, "WHO", "who drafts tokens: off (default), ngram, draft, self, auto", 0 },
     { "draft", 0, RUN | CHAT | SERVE | TUNE | CLI_G_BENCH, CLI_STR, OFF(engine.draft), 0, 0, "MODEL", "a smaller model with the same vocabulary, for --speculate draft and auto", 0 },
-    { "spec-max", 0, RUN | CHAT | SERVE | TUNE, CLI_NUM, OFF(spec_max), 1, 16, "N", "most tokens drafted at a time (default 8)", 0 },
+    { "spec-max", 0, RUN | CHAT | SERVE | TUNE, CLI_NUM, OFF(spec_max), 1, 16, "N", "most tokens drafted at a time (default 16)", 0 },
     { "spec-store", 0, RUN | CHAT | SERVE, CLI_NUM, OFF(spec_store), 1, 67108864, "N", "ngram also looks in the last N tokens of finished answers", 0 },
     { "spec-always", 0, RUN | CHAT | SERVE, CLI_FLAG, OFF(engine.spec_always), 0, 0, NULL, "draft whether it pays or not: to be measured", 0 },
     /* generation */

@@ -9,7 +9,7 @@
 
 #define ROWS 64                /* most drafted rows of a step */
 #define ROWS_BYTES (64 * HY_MIB) /* of their logits */
-#define MOST 8                 /* drafted tokens of a request, where the user does not say */
+#define MOST 16                /* drafted tokens of a request, where the user does not say */
 
 hy_status hy_draft_by_name(const char *name, uint32_t *by, hy_err *err)
 {
