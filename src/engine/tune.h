@@ -88,10 +88,18 @@ hy_status hy_tune_run(hy_tune_search *s, hy_err *err);
 typedef enum hy_tune_goal { HY_TUNE_TTFT, HY_TUNE_THROUGHPUT, HY_TUNE_MEMORY, HY_TUNE_GOALS } hy_tune_goal;
 extern const char *const hy_tune_goal_name[HY_TUNE_GOALS];
 
-/* In the order of the search: what moves most comes first. */
+/* In the order of the search: what moves most comes first. Numbers of threads are mostly well chosen without one. */
 typedef enum hy_tune_knob_id {
-    HY_TUNE_K_WEIGHTS, HY_TUNE_K_KV, HY_TUNE_K_THREADS, HY_TUNE_K_DECODE, HY_TUNE_K_STEP, HY_TUNE_K_SPEC, HY_TUNE_K_PIN,
-    HY_TUNE_K_HUGE, HY_TUNE_K_PAGE, HY_TUNE_K_COUNT
+    HY_TUNE_K_WEIGHTS,
+    HY_TUNE_K_KV,
+    HY_TUNE_K_SPEC,
+    HY_TUNE_K_STEP,
+    HY_TUNE_K_HUGE,
+    HY_TUNE_K_THREADS,
+    HY_TUNE_K_DECODE,
+    HY_TUNE_K_PIN,
+    HY_TUNE_K_PAGE,
+    HY_TUNE_K_COUNT
 } hy_tune_knob_id;
 
 typedef struct hy_tune_knob {

@@ -148,9 +148,17 @@ static void kv(const hy_tune_place *p, hy_tune_knob *k)
 
 void hy_tune_knobs(const hy_tune_place *p, hy_tune_knob out[HY_TUNE_K_COUNT])
 {
-    static const char *const names[HY_TUNE_K_COUNT] = { "weights", "kv-type",   "threads", "threads-decode",
-                                                        "step",    "speculate", "pin",     "no-huge-pages",
-                                                        "page" };
+    static const char *const names[HY_TUNE_K_COUNT] = {
+        [HY_TUNE_K_WEIGHTS] = "weights",
+        [HY_TUNE_K_KV] = "kv-type",
+        [HY_TUNE_K_SPEC] = "speculate",
+        [HY_TUNE_K_STEP] = "step",
+        [HY_TUNE_K_HUGE] = "no-huge-pages",
+        [HY_TUNE_K_THREADS] = "threads",
+        [HY_TUNE_K_DECODE] = "threads-decode",
+        [HY_TUNE_K_PIN] = "pin",
+        [HY_TUNE_K_PAGE] = "page",
+    };
     memset(out, 0, HY_TUNE_K_COUNT * sizeof *out);
     for (int i = 0; i < HY_TUNE_K_COUNT; i++) out[i].name = names[i];
     weights(p, &out[HY_TUNE_K_WEIGHTS]);

@@ -18,6 +18,7 @@ typedef struct runner {
     hy_tune_trial *trial;
     hy_tune_sample sample[HY_TUNE_ROUNDS], base[HY_TUNE_ROUNDS]; /* of the same rounds */
     double ratio[HY_TUNE_ROUNDS];
+    double beyond;             /* how far its worst guard is beyond the limit */
     uint32_t n;
     bool out;
 } runner;
@@ -67,10 +68,11 @@ static double beyond(const hy_tune_search *s, const hy_tune_sample *m)
     return most;
 }
 
-/* Guards as shares of the defaults'; base_share: those of the point that r is compared with. */
-static bool shares(const hy_tune_search *s, const runner *r, const double base_share[2], double out[2])
+/* Guards as shares of the defaults'; base_share: those of the point that r is compared with. Returns how far the worst
+ * is beyond its limit. */
+static double shares(const hy_tune_search *s, const runner *r, const double base_share[2], double out[2])
 {
-    bool within = true;
+    double most = 0;
     for (int i = 0; i < 2; i++) {
         double x[HY_TUNE_ROUNDS];
         out[i] = 1;
@@ -78,9 +80,9 @@ static bool shares(const hy_tune_search *s, const runner *r, const double base_s
         for (uint32_t k = 0; k < r->n; k++)
             x[k] = r->base[k].guard[i] > 0 ? r->sample[k].guard[i] / r->base[k].guard[i] : 1;
         out[i] = base_share[i] * hy_median(x, r->n);
-        within &= out[i] <= s->guard_share[i];
+        most = HY_MAX(most, out[i] / s->guard_share[i]);
     }
-    return within;
+    return most;
 }
 
 /* Ratio and spread of the rounds so far. Where the best point itself is beyond a limit, the goal is to come nearer. */
@@ -101,8 +103,8 @@ static void judge(const hy_tune_search *s, runner *r, const double base_share[2]
     t->ratio = hy_median(r->ratio, r->n);
     t->spread = hy_quantile(r->ratio, r->n, 0.75) - hy_quantile(r->ratio, r->n, 0.25);
     double gain = 1 - t->ratio;
-    bool within = shares(s, r, base_share, share) && (t->nearer || beyond(s, &mine) <= 1);
-    if (!within) t->verdict = HY_TUNE_LIMIT;
+    r->beyond = HY_MAX(shares(s, r, base_share, share), t->nearer ? 0 : beyond(s, &mine));
+    if (r->beyond > 1) t->verdict = HY_TUNE_LIMIT;
     else if (gain <= 0) t->verdict = HY_TUNE_WORSE;
     else if (gain <= s->floor || gain <= t->spread) t->verdict = HY_TUNE_NOISE;
     else t->verdict = r->n < ROUNDS_LEAST ? HY_TUNE_NO_TIME : HY_TUNE_BETTER;
@@ -142,17 +144,23 @@ static uint32_t count_in(const runner *r, uint32_t n)
     return k;
 }
 
+/* The worse the higher: what is beyond a limit is worse than what is not. */
+static double rank(const runner *r)
+{
+    return r->beyond > 1 ? HOPELESS + r->beyond : r->trial->ratio;
+}
+
 /* Strikes out what cannot win any more: the clearly worse at once, from the second round on the worse half too. */
 static void halve(runner *r, uint32_t n, bool half)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (!r[i].out && (r[i].trial->ratio > HOPELESS || r[i].trial->verdict == HY_TUNE_LIMIT ||
-                          (r[i].n >= 2 && r[i].trial->ratio >= 1)))
+        if (!r[i].out && (r[i].trial->ratio > HOPELESS || (r[i].n >= 2 && r[i].trial->ratio >= 1) ||
+                          (r[i].trial->verdict == HY_TUNE_LIMIT && (r[i].n >= ROUNDS_LEAST || r[i].beyond > HOPELESS))))
             r[i].out = true;
     for (uint32_t leave = half ? count_in(r, n) / 2 : 0; leave > 0; leave--) {
         uint32_t worst = n;
         for (uint32_t i = 0; i < n; i++)
-            if (!r[i].out && (worst == n || r[i].trial->ratio > r[worst].trial->ratio)) worst = i;
+            if (!r[i].out && (worst == n || rank(&r[i]) > rank(&r[worst]))) worst = i;
         r[worst].out = true;
     }
 }
