@@ -421,9 +421,9 @@ class Commands(Case):
             else:
                 print("skipped: completion %s needs %s" % (shell, shell))
         r = subprocess.run(["bash", "-c", 'source "$1"; COMP_WORDS=(hayate ru); COMP_CWORD=1; _hayate; echo ${COMPREPLY[@]};'
-                            'COMP_WORDS=(hayate run --wei); COMP_CWORD=2; _hayate; echo ${COMPREPLY[@]}',
+                            'COMP_WORDS=(hayate run --packed); COMP_CWORD=2; _hayate; echo ${COMPREPLY[@]}',
                             "bash", self.path("bash")], capture_output=True, text=True)
-        self.assertEqual(r.stdout.split(), ["run", "--weights"], r.stderr)
+        self.assertEqual(r.stdout.split(), ["run", "--packed-cache"], r.stderr)
         self.bad(["completion", "fish"], "fish", code=2)
 
     def test_no_tokenizer(self):
