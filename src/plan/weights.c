@@ -239,21 +239,6 @@ static hy_status check_memory(uint64_t bytes, hy_err *err)
                    (unsigned long long)bytes, (unsigned long long)top.mem_bytes);
 }
 
-/* Huge pages are worth a few percent of decoding and cost less than small ones, where the memory is at hand. In a guest whose
- * host has taken unused memory back each costs 512 faults of the host: 3.5 ms instead of 0.1 (Zen 4, Firecracker). Small
- * pages come from memory that was used lately more often: loading 1.2 B Q4_0 then takes 1.2 s of processor time instead of
- * 1.9. */
-static bool huge_pages_are_dear(uint8_t *p, uint64_t n)
-{
-    uint64_t step = 2 * HY_MIB, best = UINT64_MAX;
-    for (uint64_t at = 0; at + step <= n && at < 6 * step; at += step) {
-        uint64_t t0 = hy_now_ns();
-        *(volatile uint8_t *)(p + at) = 0;
-        best = HY_MIN(best, hy_now_ns() - t0);
-    }
-    return best != UINT64_MAX && best > 1000000;
-}
-
 static hy_status take_memory(hy_loader *l, hy_err *err)
 {
     hy_model *m = l->m;
@@ -261,8 +246,7 @@ static hy_status take_memory(hy_loader *l, hy_err *err)
     uint64_t n = HY_MAX(l->all_bytes, HY_ALIGN);
     m->mem->data = n <= SIZE_MAX ? hy_alloc_big((size_t)n) : NULL;
     if (!m->mem->data) return hy_fail_memory(err, "weights", n);
-    bool dear = l->opts->quick_start && n >= 64 * HY_MIB && huge_pages_are_dear(m->mem->data, n);
-    if (l->opts->small_pages || dear) hy_big_small_pages(m->mem->data, (size_t)n);
+    if (l->opts->small_pages) hy_big_small_pages(m->mem->data, (size_t)n);
     m->mem->bytes = n;
     return HY_OK;
 }
