@@ -12,6 +12,7 @@ import os
 import random
 import selectors
 import shlex
+import signal
 import socket
 import sys
 import tempfile
@@ -124,6 +125,7 @@ def main():
         p.error("HAYATE and MODEL are needed")
     command = [a.hayate, "serve", a.model, "--port", "{port}", "--threads", a.threads, "--parallel", str(a.streams + 4), "--ctx", "8192",
                "--itl-target", str(a.itl_target), *shlex.split(a.flags)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the server goes with us
     s = servers.Server(command, a.model, os.path.join(tempfile.mkdtemp(), "server.log"))
     try:
         got = measure(a, s.port)

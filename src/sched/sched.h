@@ -61,7 +61,7 @@ typedef struct hy_sched_limits {
 
 /* First every sequence with one token left, then drafts behind those (of half of the tokens that are left, where
  * chunks wait), then chunks in order of rank: while somebody decodes, as many
- * tokens as the predicted time allows (itl_ms; twice that while the first in line would miss ttft_ms), but
+ * tokens as the predicted time allows (itl_ms; up to twice that while the first in line would miss ttft_ms), but
  * never less than a page for the first in line; else the whole step. Returns the tokens given. */
 uint32_t hy_sched_fill(hy_sched_seq *seq, uint32_t n_seq, const hy_sched_limits *l, const hy_sched_cost *c,
                        const hy_sched_shape *sh);

@@ -140,10 +140,17 @@ static void shares(void **state)
     assert_int_equal(r[0].n_give, 1);
     assert_int_equal(r[1].n_give, 64);
     assert_in_range(r[2].n_give, 0, 15);
-    /* the first in line would miss its target: up to twice the time */
+    /* the first in line would miss its target: six times the 21 ms without it, on a page */
     r[1].wait_ms = 450;
     hy_sched_fill(r, 3, &l, &c, &full);
-    assert_int_equal(r[1].n_give, 176);
+    assert_int_equal(r[1].n_give, 96);
+    /* but at most twice the reader's target, less what predictions are off by */
+    c = known(60, 1);
+    hy_sched_fill(r, 3, &l, &c, &full);
+    assert_int_equal(r[1].n_give, 128);
+    c.error = 0.1;
+    hy_sched_fill(r, 3, &l, &c, &full); /* 200 / 1.3 ms */
+    assert_int_equal(r[1].n_give, 80);
     /* a machine on which nothing fits: still a page */
     c = known(300, 20);
     hy_sched_fill(r, 3, &l, &c, &full);
