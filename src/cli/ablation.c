@@ -37,10 +37,18 @@ const char *ablation_string(const json_t *o, const char *path)
 const char *ablation_title(const char *technique)
 {
     static const char *const names[][2] = {
-        { "kv_cache", "KV cache" },           { "attention", "FlashAttention" },     { "fusion", "Fusion" },
-        { "weights", "Weight types" },        { "activations", "INT8 activations" }, { "kv_type", "KV types" },
-        { "paged", "Paged KV memory" },       { "prefix_cache", "Prefix cache" },    { "chunked_prefill", "Chunked prefill" },
-        { "batching", "Continuous batching" },{ "speculation", "Speculation" },      { "threads", "Threads" },
+        { "kv_cache", "KV cache" },
+        { "attention", "FlashAttention" },
+        { "fusion", "Fusion" },
+        { "weights", "Weight types" },
+        { "activations", "INT8 activations" },
+        { "kv_type", "KV types" },
+        { "paged", "Paged KV memory" },
+        { "prefix_cache", "Prefix cache" },
+        { "chunked_prefill", "Chunked prefill" },
+        { "batching", "Continuous batching" },
+        { "speculation", "Speculation" },
+        { "threads", "Threads" },
         { "huge_pages", "Huge pages" },
     };
     for (size_t i = 0; i < HY_COUNT(names); i++)

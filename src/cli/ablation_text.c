@@ -90,23 +90,25 @@ static void put_head(const json_t *o, hy_buf *out)
     ablation_number(o, "machine.threads_decode", &few);
     bool has = ablation_number(o, "machine.load_before", &load);
     char model[128];
-    hy_buf_printf(out, "%s (%s, %s)\n", cli_clean(ablation_string(o, "model.file"), model), ablation_string(o, "model.family"),
-                  ablation_string(o, "model.weights"));
+    hy_buf_printf(out, "%s (%s, %s)\n", cli_clean(ablation_string(o, "model.file"), model),
+                  ablation_string(o, "model.family"), ablation_string(o, "model.weights"));
     hy_buf_printf(out, "%s, %s, %.0f threads for prompts, %.0f for decoding", ablation_string(o, "machine.model"),
                   ablation_string(o, "machine.isa"), threads, few);
     if (has) hy_buf_printf(out, ", load %.1f before", load);
-    hy_buf_printf(out, "\nprompts of %.0f tokens unless a row says else; medians with half the spread; %.0f s in all\n", p, s);
+    hy_buf_printf(
+        out, "\nprompts of %.0f tokens unless a row says else; medians with half the spread; %.0f s in all\n", p, s);
 }
 
 static void put_columns(hy_buf *out)
 {
-    hy_buf_printf(out, "\n  %-19s%10s%11s%12s%7s%19s%20s\n", "", "first, ms", "token, ms", "tokens/s", "MiB", "quality lost",
-                  "gain");
+    hy_buf_printf(out, "\n  %-19s%10s%11s%12s%7s%19s%20s\n", "", "first, ms", "token, ms", "tokens/s", "MiB",
+                  "quality lost", "gain");
 }
 
 static const char *baseline_words(const char *baseline)
 {
-    if (strcmp(baseline, "plain") == 0) return "on the plain baseline (no KV cache, primitive, F32, materialised scores)";
+    if (strcmp(baseline, "plain") == 0)
+        return "on the plain baseline (no KV cache, primitive, F32, materialised scores)";
     if (strcmp(baseline, "gpt2") == 0) return "on the shape of GPT-2";
     return "";
 }
@@ -140,8 +142,8 @@ static void put_technique(const json_t *rows, const char *technique, hy_buf *out
 }
 
 /* A curve's points as lines: its keys are the columns. */
-static void put_curve(const json_t *o, const char *name, const char *title, const char *const *keys, const char *const *heads,
-                      uint32_t n, hy_buf *out)
+static void put_curve(const json_t *o, const char *name, const char *title, const char *const *keys,
+                      const char *const *heads, uint32_t n, hy_buf *out)
 {
     char path[64], number[32];
     snprintf(path, sizeof path, "curves.%s", name);
@@ -239,11 +241,25 @@ void ablation_csv(const json_t *o, hy_buf *out)
 {
     static const char *const texts[] = { "technique", "setting", "baseline", "group" };
     static const char *const numbers[] = {
-        "ttft_ms", "spread.ttft_ms.0", "spread.ttft_ms.1", "itl_ms", "spread.itl_ms.0", "spread.itl_ms.1", "tokens_s",
-        "spread.tokens_s.0", "spread.tokens_s.1", "memory_mib", "quality.ppl_delta_pct", "quality.kl", "repeats", "gain.ratio",
+        "ttft_ms",
+        "spread.ttft_ms.0",
+        "spread.ttft_ms.1",
+        "itl_ms",
+        "spread.itl_ms.0",
+        "spread.itl_ms.1",
+        "tokens_s",
+        "spread.tokens_s.0",
+        "spread.tokens_s.1",
+        "memory_mib",
+        "quality.ppl_delta_pct",
+        "quality.kl",
+        "repeats",
+        "gain.ratio",
     };
-    hy_buf_str(out, "technique,setting,baseline,group,ttft_ms,ttft_least,ttft_most,itl_ms,itl_least,itl_most,tokens_s,"
-                    "tokens_s_least,tokens_s_most,memory_mib,ppl_delta_pct,kl,repeats,gain,gain_of,same_bits,when,when_not\n");
+    hy_buf_str(
+        out,
+        "technique,setting,baseline,group,ttft_ms,ttft_least,ttft_most,itl_ms,itl_least,itl_most,tokens_s,"
+        "tokens_s_least,tokens_s_most,memory_mib,ppl_delta_pct,kl,repeats,gain,gain_of,same_bits,when,when_not\n");
     const json_t *rows = ablation_at(o, "rows");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *same = ablation_at(row, "quality.same_bits");

@@ -13,33 +13,41 @@ static const char head[] =
     "<style>\n"
     ":root{--bg:#fbfbf9;--card:#fff;--ink:#1d2330;--soft:#5d6675;--line:#dfe2e8;--a:#2563a8;--b:#c2571a;--c:#2f7d4f;"
     "--d:#7b4fa3;--good:#2f7d4f;--bad:#b3362b;--base:#8b95a5}\n"
-    "@media (prefers-color-scheme:dark){:root{--bg:#14171d;--card:#1c2028;--ink:#e7eaf0;--soft:#9aa4b4;--line:#323845;"
+    "@media "
+    "(prefers-color-scheme:dark){:root{--bg:#14171d;--card:#1c2028;--ink:#e7eaf0;--soft:#9aa4b4;--line:#323845;"
     "--a:#6ea8e6;--b:#eb9360;--c:#6cc493;--d:#b994df;--good:#6cc493;--bad:#ec8177;--base:#7c8797}}\n"
     "*{box-sizing:border-box}\n"
-    "body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.5 system-ui,-apple-system,\"Segoe UI\",sans-serif}\n"
+    "body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.5 system-ui,-apple-system,\"Segoe "
+    "UI\",sans-serif}\n"
     "main{max-width:1080px;margin:0 auto;padding:24px 16px 64px}\n"
-    "h1{font-size:1.7rem;line-height:1.2;margin:8px 0}h2{font-size:1.25rem;margin:44px 0 8px}h3{font-size:1.05rem;margin:0 0 6px}\n"
+    "h1{font-size:1.7rem;line-height:1.2;margin:8px 0}h2{font-size:1.25rem;margin:44px 0 "
+    "8px}h3{font-size:1.05rem;margin:0 0 6px}\n"
     "p{margin:6px 0}.soft{color:var(--soft)}small,.soft{font-size:.9rem}\n"
     ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,290px),1fr));gap:12px;margin:12px 0}\n"
     ".wide{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));gap:12px;margin:12px 0}\n"
     ".card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:14px 16px;min-width:0}\n"
-    ".big{font-size:1.3rem;font-weight:650;margin:2px 0}.tag{font-size:.8rem;font-weight:600;border-radius:99px;padding:1px 9px;"
+    ".big{font-size:1.3rem;font-weight:650;margin:2px "
+    "0}.tag{font-size:.8rem;font-weight:600;border-radius:99px;padding:1px 9px;"
     "border:1px solid currentColor;white-space:nowrap}.yes{color:var(--good)}.no{color:var(--b)}\n"
     ".scroll{overflow-x:auto}\n"
     "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:.9rem}\n"
-    "th,td{text-align:right;padding:5px 9px;border-bottom:1px solid var(--line);vertical-align:top;white-space:nowrap}\n"
-    "th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left;white-space:normal;min-width:130px}\n"
+    "th,td{text-align:right;padding:5px 9px;border-bottom:1px solid "
+    "var(--line);vertical-align:top;white-space:nowrap}\n"
+    "th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left;white-space:normal;min-width:"
+    "130px}\n"
     "td.q{white-space:normal;min-width:110px}td small{color:var(--soft);display:block}\n"
     "tr.part td{color:var(--soft);font-style:italic;white-space:normal;text-align:left}\n"
     ".up{color:var(--good);font-weight:600}.down{color:var(--bad);font-weight:600}\n"
-    "dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:8px 0 12px}dt{color:var(--soft)}dd{margin:0}\n"
+    "dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:8px 0 "
+    "12px}dt{color:var(--soft)}dd{margin:0}\n"
     "svg{display:block;width:100%;height:auto;font:13px system-ui,-apple-system,\"Segoe UI\",sans-serif}\n"
     "svg text{fill:var(--soft)}svg text.k{fill:var(--ink)}svg text.n{fill:var(--soft);font-style:italic}\n"
     "svg path.g{stroke:var(--line);fill:none}svg path.o{stroke:var(--ink);stroke-dasharray:3 4;fill:none}\n"
     "path.s0,path.s1,path.s2,path.s3{fill:none;stroke-width:2.5}path.s0{stroke:var(--b)}path.s1{stroke:var(--a)}"
     "path.s2{stroke:var(--c)}path.s3{stroke:var(--d)}\n"
     "circle.s0{fill:var(--b)}circle.s1{fill:var(--a)}circle.s2{fill:var(--c)}circle.s3{fill:var(--d)}\n"
-    ".key{display:flex;flex-wrap:wrap;gap:2px 18px;font-size:.9rem}.key span::before{content:\"\";display:inline-block;width:.7em;"
+    ".key{display:flex;flex-wrap:wrap;gap:2px 18px;font-size:.9rem}.key "
+    "span::before{content:\"\";display:inline-block;width:.7em;"
     "height:.7em;border-radius:50%;margin-right:.45em;background:currentColor}.key .s0::before{color:var(--b)}"
     ".key .s1::before{color:var(--a)}.key .s2::before{color:var(--c)}.key .s3::before{color:var(--d)}\n"
     "svg.bars{max-width:660px}@media (max-width:600px){svg{font-size:19px}.card{padding:12px 10px}"
@@ -82,12 +90,15 @@ static void put_facts(const json_t *o, hy_buf *out)
     put_at(out, "", o, "model.family", ", ");
     put_at(out, "", o, "model.weights", ") on ");
     put_at(out, "", o, "machine.model", "");
-    hy_buf_printf(out, ", %.0f core%s, %.0f GiB, %s kernels, %.0f thread%s for prompts and %.0f for decoding.</p>\n", cores,
-                  cores == 1 ? "" : "s", mem / (1024.0 * 1024 * 1024), ablation_string(o, "machine.isa"), threads,
-                  threads == 1 ? "" : "s", few);
-    hy_buf_printf(out, "<p class=\"soft\">All in one run of %.0f s: each technique off and on in turns, medians with the least and "
-                  "the most. Load of the machine: %.1f before, %.1f after.%s</p>\n", s, before, after,
-                  json_is_true(json_object_get(o, "complete")) ? "" : " <b>Interrupted: the rest was not measured.</b>");
+    hy_buf_printf(out, ", %.0f core%s, %.0f GiB, %s kernels, %.0f thread%s for prompts and %.0f for decoding.</p>\n",
+                  cores, cores == 1 ? "" : "s", mem / (1024.0 * 1024 * 1024), ablation_string(o, "machine.isa"),
+                  threads, threads == 1 ? "" : "s", few);
+    hy_buf_printf(
+        out,
+        "<p class=\"soft\">All in one run of %.0f s: each technique off and on in turns, medians with the least and "
+        "the most. Load of the machine: %.1f before, %.1f after.%s</p>\n",
+        s, before, after,
+        json_is_true(json_object_get(o, "complete")) ? "" : " <b>Interrupted: the rest was not measured.</b>");
 }
 
 static void put_claims(const json_t *o, hy_buf *out)
@@ -142,15 +153,21 @@ static void put_kv(const json_t *o, hy_buf *out)
                     .log_y = true, .n = 2 };
     fill(c, "n", "off_ms", "without a cache", &l.series[0]);
     fill(c, "n", "on_ms", "KV cache", &l.series[1]);
-    put_chart(&l, "Without a cache every token costs as much as the whole text before it, so an answer of n tokens costs n²; with "
-              "one it costs a step.", out);
+    put_chart(&l,
+              "Without a cache every token costs as much as the whole text before it, so an answer of n tokens costs "
+              "n²; with "
+              "one it costs a step.",
+              out);
     svg_lines m = { .title = "A whole answer", .x_name = "tokens of the answer", .y_name = "seconds", .log_x = true,
                     .log_y = true, .n = 2 };
     fill(c, "n", "answer_off_ms", "without a cache", &m.series[0]);
     fill(c, "n", "answer_on_ms", "KV cache", &m.series[1]);
     for (uint32_t s = 0; s < 2; s++)
         for (uint32_t i = 0; i < m.series[s].n; i++) m.series[s].y[i] /= 1000;
-    put_chart(&m, "The sum over all tokens, between the measured lengths by straight lines: the lines' slopes are n² and n.", out);
+    put_chart(
+        &m,
+        "The sum over all tokens, between the measured lengths by straight lines: the lines' slopes are n² and n.",
+        out);
 }
 
 static void put_charts(const json_t *o, hy_buf *out)
@@ -159,21 +176,34 @@ static void put_charts(const json_t *o, hy_buf *out)
     hy_buf_str(out, "<div class=\"wide\">\n");
     put_kv(o, out);
     const json_t *c = ablation_at(o, "curves.attention");
-    svg_lines t = { .title = "A prompt with scores in memory, and with FlashAttention", .x_name = "tokens of the prompt",
-                    .y_name = "ms", .log_x = true, .log_y = true, .n = 2 };
+    svg_lines t = { .title = "A prompt with scores in memory, and with FlashAttention",
+                    .x_name = "tokens of the prompt",
+                    .y_name = "ms",
+                    .log_x = true,
+                    .log_y = true,
+                    .n = 2 };
     fill(c, "n", "materialised_ms", "materialised", &t.series[0]);
     fill(c, "n", "flash_ms", "flash", &t.series[1]);
     put_chart(&t, "The whole matrix of scores is written and read, or stays in the caches tile by tile.", out);
-    svg_lines m = { .title = "Memory for that", .x_name = "tokens of the prompt", .y_name = "MiB", .log_x = true, .n = 2 };
+    svg_lines m = {
+        .title = "Memory for that", .x_name = "tokens of the prompt", .y_name = "MiB", .log_x = true, .n = 2
+    };
     fill(c, "n", "materialised_mib", "materialised", &m.series[0]);
     fill(c, "n", "flash_mib", "flash", &m.series[1]);
     put_chart(&m, "Weights, keys and values, working memory.", out);
     c = ablation_at(o, "curves.streams");
-    svg_lines s = { .title = "Continuous batching", .x_name = "answers at once", .y_name = "tokens a second, all together",
-                    .log_x = true, .n = 1 };
+    svg_lines s = { .title = "Continuous batching",
+                    .x_name = "answers at once",
+                    .y_name = "tokens a second, all together",
+                    .log_x = true,
+                    .n = 1 };
     fill(c, "streams", "tokens_s", "all together", &s.series[0]);
     put_chart(&s, "The weights are read once a step for all of them.", out);
-    svg_lines d = { .title = "What each of them waits", .x_name = "answers at once", .y_name = "ms", .log_x = true, .log_y = true,
+    svg_lines d = { .title = "What each of them waits",
+                    .x_name = "answers at once",
+                    .y_name = "ms",
+                    .log_x = true,
+                    .log_y = true,
                     .n = 2 };
     fill(c, "streams", "ttft_ms", "first token", &d.series[0]);
     fill(c, "streams", "itl_ms", "each token after", &d.series[1]);
@@ -196,7 +226,8 @@ static void put_ladder(const json_t *o, hy_buf *out)
         svg_bar *b = &bar[n++];
         *b = (svg_bar){ .v = v, .style = n > 1 };
         snprintf(b->name, sizeof b->name, "%.40s", ablation_string(p, "step"));
-        snprintf(b->label, sizeof b->label, "%s (%s ×)", ablation_short(true, v, number), ablation_short(true, v / first, times));
+        snprintf(b->label, sizeof b->label, "%s (%s ×)", ablation_short(true, v, number),
+                 ablation_short(true, v / first, times));
     }
     if (n < 2) return;
     put(out, "h2", "Step by step");
@@ -265,8 +296,10 @@ static void put_gains(const json_t *rows, const char *technique, hy_buf *out)
         if (!is_row(row, technique) || !ablation_number(row, "gain.ratio", &v)) continue;
         svg_bar *b = &bar[n++];
         *b = (svg_bar){ .v = v, .style = v >= 1 ? 1 : 2 };
-        snprintf(b->name, sizeof b->name, "%.20s%s", ablation_string(row, "setting"), strcmp(on, "plain") == 0 ? ", plain" :
-                 strcmp(on, "gpt2") == 0 ? ", GPT-2" : "");
+        snprintf(b->name, sizeof b->name, "%.20s%s", ablation_string(row, "setting"),
+                 strcmp(on, "plain") == 0  ? ", plain"
+                 : strcmp(on, "gpt2") == 0 ? ", GPT-2"
+                                           : "");
         char gain[48];
         snprintf(b->label, sizeof b->label, "%.*s", (int)strcspn(ablation_gain(row, gain), "x"), gain);
         snprintf(b->label + strlen(b->label), sizeof b->label - strlen(b->label), "×");
@@ -308,7 +341,8 @@ static void put_end(const json_t *o, hy_buf *out)
     put(out, "h2", "How it was measured");
     put_at(out, "<dl><dt>best</dt><dd>", o, "settings.best", "</dd>");
     put_at(out, "<dt>plain</dt><dd>", o, "settings.plain", "</dd>");
-    put_at(out, "<dt>quality</dt><dd>against: ", o, "settings.reference", "; perplexity's difference, and KL divergence in "
+    put_at(out, "<dt>quality</dt><dd>against: ", o, "settings.reference",
+           "; perplexity's difference, and KL divergence in "
            "nats. Where bits must be the same they were compared.</dd>");
     hy_buf_str(out, "<dt>gain</dt><dd>over the technique off, everything else alike; above 1 is better</dd></dl>\n");
     const json_t *notes = ablation_at(o, "settings.notes");

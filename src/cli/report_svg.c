@@ -105,10 +105,12 @@ static void put_series(hy_buf *out, const svg_series *s, uint32_t i, const axis 
 {
     char a[32], b[32];
     hy_buf_printf(out, "<path class=\"s%u\" d=\"", i);
-    for (uint32_t k = 0; k < s->n; k++) hy_buf_printf(out, "%c%.1f %.1f", k ? 'L' : 'M', place(x, s->x[k]), place(y, s->y[k]));
+    for (uint32_t k = 0; k < s->n; k++)
+        hy_buf_printf(out, "%c%.1f %.1f", k ? 'L' : 'M', place(x, s->x[k]), place(y, s->y[k]));
     hy_buf_str(out, "\"/>\n");
     for (uint32_t k = 0; k < s->n; k++) {
-        hy_buf_printf(out, "<circle class=\"s%u\" r=\"4\" cx=\"%.1f\" cy=\"%.1f\"><title>", i, place(x, s->x[k]), place(y, s->y[k]));
+        hy_buf_printf(out, "<circle class=\"s%u\" r=\"4\" cx=\"%.1f\" cy=\"%.1f\"><title>", i, place(x, s->x[k]),
+                      place(y, s->y[k]));
         html_put(out, s->name);
         hy_buf_printf(out, ": %s at %s</title></circle>\n", number(s->y[k], a), number(s->x[k], b));
     }
@@ -132,7 +134,8 @@ void svg_put_lines(const svg_lines *l, hy_buf *out)
     char text[32];
     const svg_series *longest = &l->series[0];
     for (uint32_t i = 1; i < l->n; i++) longest = l->series[i].n > longest->n ? &l->series[i] : longest;
-    for (uint32_t k = 0; k < longest->n; k++) grid_line(out, false, place(&x, longest->x[k]), &y, number(longest->x[k], text));
+    for (uint32_t k = 0; k < longest->n; k++)
+        grid_line(out, false, place(&x, longest->x[k]), &y, number(longest->x[k], text));
     put_text(out, (x.from + x.to) / 2, height - 10, "middle", " class=\"n\"", l->x_name);
     put_text(out, 4, 18, "start", " class=\"n\"", l->y_name);
     for (uint32_t i = 0; i < l->n; i++) put_series(out, &l->series[i], i, &x, &y);
@@ -147,7 +150,8 @@ void svg_put_bars(const char *title, const svg_bar *bar, uint32_t n, double one,
     double most = one, right = WIDTH;
     for (uint32_t i = 0; i < n; i++) {
         most = HY_MAX(most, bar[i].v);
-        right = HY_MIN(right, WIDTH - 16 - 10.0 * (double)strlen(bar[i].label)); /* a label stands behind the longest bar */
+        right = HY_MIN(right,
+                       WIDTH - 16 - 10.0 * (double)strlen(bar[i].label)); /* a label stands behind the longest bar */
     }
     if (most <= 0) return;
     double height = top + row * n + 8;
@@ -155,8 +159,8 @@ void svg_put_bars(const char *title, const svg_bar *bar, uint32_t n, double one,
     for (uint32_t i = 0; i < n; i++) {
         double y = top + row * i, w = HY_MAX(2, bar[i].v / most * (right - left));
         put_text(out, left - 8, y + 19, "end", " class=\"k\"", bar[i].name);
-        hy_buf_printf(out, "<rect class=\"b%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"20\" rx=\"3\"/>", bar[i].style, left,
-                      y + 4, w);
+        hy_buf_printf(out, "<rect class=\"b%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"20\" rx=\"3\"/>",
+                      bar[i].style, left, y + 4, w);
         put_text(out, left + w + 6, y + 19, "start", "", bar[i].label);
     }
     if (one > 0)

@@ -1,4 +1,5 @@
-/* cli, private: charts as inline SVG. Colours and fonts come from the page's style (classes s0, s1, ...; text t, grid g). */
+/* cli, private: charts as inline SVG. Colours and fonts come from the page's style (classes s0, s1, ...; text t, grid
+ * g). */
 #ifndef HY_CLI_REPORT_SVG_H
 #define HY_CLI_REPORT_SVG_H
 

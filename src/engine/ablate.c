@@ -143,10 +143,10 @@ static json_t *model(const ab *a, const hy_core *c, const hy_facts *f)
 {
     uint64_t n;
     const char *type = main_type(c, &n);
-    return json_pack("{s:o, s:o, s:s, s:i, s:i, s:i, s:I, s:s, s:I}", "file", name_json(last_part(a->p->options->model)),
-                     "name", name_json(f->name), "family", f->family, "n_layer", (int)f->n_layer, "n_embd", (int)f->n_embd, "n_vocab",
-                     (int)f->n_vocab, "parameters", (json_int_t)n, "weights", type, "file_bytes",
-                     (json_int_t)c->file->bytes);
+    return json_pack("{s:o, s:o, s:s, s:i, s:i, s:i, s:I, s:s, s:I}", "file",
+                     name_json(last_part(a->p->options->model)), "name", name_json(f->name), "family", f->family,
+                     "n_layer", (int)f->n_layer, "n_embd", (int)f->n_embd, "n_vocab", (int)f->n_vocab, "parameters",
+                     (json_int_t)n, "weights", type, "file_bytes", (json_int_t)c->file->bytes);
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------------- */
@@ -256,8 +256,8 @@ static hy_status prepare(ab *a, hy_err *err)
     time_t now = time(NULL);
     struct tm tm;
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-    a->root = json_pack("{s:s, s:s, s:o, s:o, s:o}", "hayate", HY_VERSION, "time", stamp, "machine", machine(&f), "model",
-                        model(a, c, &f), "draft",
+    a->root = json_pack("{s:s, s:s, s:o, s:o, s:o}", "hayate", HY_VERSION, "time", stamp, "machine", machine(&f),
+                        "model", model(a, c, &f), "draft",
                         a->p->options->draft ? name_json(last_part(a->p->options->draft)) : json_null());
     return a->root ? HY_OK : hy_fail_memory(err, "ablation", 4096);
 }
@@ -281,16 +281,20 @@ static hy_status run_groups(ab *a, hy_err *err)
 static hy_status finish(ab *a, bool complete, char **json, hy_err *err)
 {
     char best[200], about[200];
-    snprintf(best, sizeof best, "%s weights, int8 activations, F16 keys and values in pages, fused, flash attention, %u and %u threads",
+    snprintf(best, sizeof best,
+             "%s weights, int8 activations, F16 keys and values in pages, fused, flash attention, %u and %u threads",
              a->best_weights, a->base.n_threads, a->base.n_threads_decode);
     if (a->n_short)
-        ab_note(a, "%u of %u measurements were repeated fewer than %d times: the time was short (--minutes)", a->n_short,
-                a->n_group, AB_GOOD);
-    snprintf(about, sizeof about, "the file's weights as F32 (widened where they are quantised), F32 activations, keys and values");
-    json_t *settings = json_pack("{s:f, s:i, s:i, s:i, s:s, s:s, s:s, s:O}", "minutes", a->minutes, "prompt", (int)a->n_prompt,
-                                 "answer", (int)a->n_gen, "text_bytes", (int)a->n_text, "best", best, "plain",
-                                 "no KV cache, F32 weights and activations, primitive operators, materialised scores, one "
-                                 "sequence", "reference", about, "notes", a->notes);
+        ab_note(a, "%u of %u measurements were repeated fewer than %d times: the time was short (--minutes)",
+                a->n_short, a->n_group, AB_GOOD);
+    snprintf(about, sizeof about,
+             "the file's weights as F32 (widened where they are quantised), F32 activations, keys and values");
+    json_t *settings =
+        json_pack("{s:f, s:i, s:i, s:i, s:s, s:s, s:s, s:O}", "minutes", a->minutes, "prompt", (int)a->n_prompt,
+                  "answer", (int)a->n_gen, "text_bytes", (int)a->n_text, "best", best, "plain",
+                  "no KV cache, F32 weights and activations, primitive operators, materialised scores, one "
+                  "sequence",
+                  "reference", about, "notes", a->notes);
     json_object_set_new(a->root, "settings", settings);
     json_object_set(a->root, "rows", a->rows);
     json_object_set(a->root, "curves", a->curves);

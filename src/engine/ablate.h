@@ -1,13 +1,12 @@
 /* Private to engine/: `hayate bench --ablation`, every technique on and off on this machine.
  *
- * hy_tool_ablation (include/hayate/tools.h) gives this JSON; the program's table, CSV and HTML are made from it, and the
- * last one of a machine and model is kept in the cache folder for `profile` and `tune` (hy_ablation_kept):
+ * hy_tool_ablation (include/hayate/tools.h) gives this JSON; the program's table, CSV and HTML are made from it, and
+ * the last one of a machine and model is kept in the cache folder for `profile` and `tune` (hy_ablation_kept):
  *
  * {"hayate": "0.1.0", "time": "2026-11-30T14:25:00Z", "seconds": 431.2, "complete": true,
- *  "machine": {"model", "processors", "processors_allowed", "cores_allowed", "quota" (null: none), "memory_bytes", "isa",
- *              "threads", "threads_decode", "kernel", "huge_pages", "load_before", "load_after"},
- *  "model": {"file", "name", "family", "n_layer", "n_embd", "n_vocab", "parameters", "weights", "file_bytes"},
- *  "draft": "file" or null,
+ *  "machine": {"model", "processors", "processors_allowed", "cores_allowed", "quota" (null: none), "memory_bytes",
+ * "isa", "threads", "threads_decode", "kernel", "huge_pages", "load_before", "load_after"}, "model": {"file", "name",
+ * "family", "n_layer", "n_embd", "n_vocab", "parameters", "weights", "file_bytes"}, "draft": "file" or null,
  *  "settings": {"minutes", "prompt", "answer", "text_tokens", "best", "plain", "reference", "notes": ["..."]},
  *  "rows": [{"technique": "kv_cache", "setting": "on", "baseline": "best", "group": "kv_cache",
  *            "ttft_ms", "itl_ms", "tokens_s", "memory_mib",     numbers or null: not a matter of this technique
@@ -26,9 +25,9 @@
  * technique: kv_cache attention fusion weights activations kv_type paged prefix_cache chunked_prefill batching
  *   speculation threads huge_pages. The first row of a technique and baseline is the technique off.
  * setting:   on, off; or a type, a number; of speculation "who task" ("ngram copy") behind its own "off task".
- * baseline:  "best": everything else as Hayate runs it; "plain": everything else off (no KV cache, primitive operators,
- *   F32 weights, activations and keys, materialised scores, one sequence); "gpt2": the shape of GPT-2, everything on.
- * gain.what: ttft itl tokens_s memory sequences gap; ratio > 1 is better. */
+ * baseline:  "best": everything else as Hayate runs it; "plain": everything else off (no KV cache, primitive
+ * operators, F32 weights, activations and keys, materialised scores, one sequence); "gpt2": the shape of GPT-2,
+ * everything on. gain.what: ttft itl tokens_s memory sequences gap; ratio > 1 is better. */
 #ifndef HY_ENGINE_ABLATE_H
 #define HY_ENGINE_ABLATE_H
 

@@ -103,17 +103,19 @@ static void tell_paged(ab *a, paged_run two[2], uint32_t n_ctx, uint64_t kv_toke
     ab_row_gain(&two[1].row, "sequences", running[1] / running[0]);
     for (int k = 0; k < 2; k++) ab_row_add(a, &two[k].row);
     if (isfinite(share[0]) && isfinite(share[1]))
-        ab_claim(a, "paged KV memory", "20 to 40 % used before, nearly 100 % with pages", share[1], share[0], share[1], "percent",
-                 share[0] <= 45 && share[1] >= 90, "share of the KV memory in use that holds tokens, while requests wait",
-                 "%.0f %% reserved as a whole, %.0f %% in pages; %.1f and %.1f sequences at once", share[0], share[1], running[0],
-                 running[1]);
+        ab_claim(a, "paged KV memory", "20 to 40 % used before, nearly 100 % with pages", share[1], share[0],
+                 share[1], "percent", share[0] <= 45 && share[1] >= 90,
+                 "share of the KV memory in use that holds tokens, while requests wait",
+                 "%.0f %% reserved as a whole, %.0f %% in pages; %.1f and %.1f sequences at once", share[0], share[1],
+                 running[0], running[1]);
 }
 
 hy_status ab_group_paged(ab *a, hy_err *err)
 {
     uint32_t n_ctx = HY_MIN(4 * a->n_prompt, a->n_ctx), median = HY_MAX(n_ctx / 12, 4u);
     uint64_t kv_tokens = 2ull * n_ctx;
-    paged_run two[2] = { { .row = ab_row_make("paged", "best", "contiguous") }, { .row = ab_row_make("paged", "best", "paged") } };
+    paged_run two[2] = { { .row = ab_row_make("paged", "best", "contiguous") },
+                         { .row = ab_row_make("paged", "best", "paged") } };
     hy_status st = HY_OK;
     for (int k = 0; k < 2; k++) {
         two[k].q = ab_asks_new(PAGED_ASKS, n_ctx / 2, n_ctx / 2);
@@ -135,8 +137,8 @@ hy_status ab_group_paged(ab *a, hy_err *err)
 enum { TAIL = 16, SHORT = 4 };
 
 /* A new beginning each round: asked without the cache, asked once to leave its pages, asked again with another end. */
-static hy_status one_prefix(ab *a, hy_engine *e, ab_ask *q, uint32_t n_prompt, uint32_t seed, ab_row r[2], uint32_t *cached,
-                            hy_err *err)
+static hy_status one_prefix(ab *a, hy_engine *e, ab_ask *q, uint32_t n_prompt, uint32_t seed, ab_row r[2],
+                            uint32_t *cached, hy_err *err)
 {
     for (int i = 0; i < 3; i++) {
         ab_ask_fill(a, &q[i], seed, 0, n_prompt - TAIL);
@@ -226,7 +228,8 @@ hy_status ab_group_chunked(ab *a, hy_err *err)
     ab_ask *q[2] = { NULL };
     hy_status st = HY_OK;
     for (int k = 0; k < 2 && st == HY_OK; k++) {
-        hy_options o = ab_engine_options(a, HY_MAX(n_long + SHORT, n_short + n_read), 2, 2ull * (n_long + n_read + n_short));
+        hy_options o =
+            ab_engine_options(a, HY_MAX(n_long + SHORT, n_short + n_read), 2, 2ull * (n_long + n_read + n_short));
         o.no_prefix_cache = true;
         if (k == 0) { /* the prompt in one piece */
             o.n_step = n_long + 2;
@@ -270,8 +273,8 @@ static void take_streams(const ab_ask *q, uint32_t n, ab_row *r)
 }
 
 /* Alone: one after the other on an engine that runs one. Together: 1, 2, 4 ... of them at once. */
-static hy_status run_batching(ab *a, hy_engine *alone, hy_engine *many, ab_ask *q, ab_ask *first, ab_row *off, ab_row *on,
-                              hy_err *err)
+static hy_status run_batching(ab *a, hy_engine *alone, hy_engine *many, ab_ask *q, ab_ask *first, ab_row *off,
+                              ab_row *on, hy_err *err)
 {
     hy_status st = HY_OK;
     uint32_t round = 0;
@@ -301,7 +304,8 @@ static void tell_batching(ab *a, ab_row *off, ab_row *on)
         (void)json_array_append_new(curve, json_pack("{s:i, s:o, s:o, s:o}", "streams", 1 << k, "tokens_s",
             ab_number(ab_median(&on[k].tps)), "itl_ms", ab_number(ab_median(&on[k].itl)), "ttft_ms",
             ab_number(ab_median(&on[k].ttft))));
-        on[k].extra = json_pack("{s:i, s:o}", "streams", 1 << k, "over_one_stream", ab_number(ab_median(&on[k].tps) / alone));
+        on[k].extra =
+            json_pack("{s:i, s:o}", "streams", 1 << k, "over_one_stream", ab_number(ab_median(&on[k].tps) / alone));
         ab_row_gain(&on[k], "tokens_s", ab_median(&on[k].tps) / ab_median(&off->tps));
         if (k > 0) ab_row_add(a, &on[k]);
         else json_decref(on[k].extra);

@@ -42,7 +42,8 @@ void ab_claim_fusion(ab *a, const char *of, const ab_row *off, const ab_row *on)
 {
     double step = 100 * (1 - ab_median(&on->itl) / ab_median(&off->itl));
     double prompt = 100 * (1 - ab_median(&on->ttft) / ab_median(&off->ttft));
-    double a0 = of_extra(off, "activation_bytes"), a1 = of_extra(on, "activation_bytes"), w = of_extra(off, "weight_bytes");
+    double a0 = of_extra(off, "activation_bytes"), a1 = of_extra(on, "activation_bytes"),
+           w = of_extra(off, "weight_bytes");
     double act = 100 * (1 - a1 / a0), n = a->n_prompt;
     char about[160];
     snprintf(about, sizeof about, "%s: fused against the primitive operators one by one", of);
@@ -50,9 +51,11 @@ void ab_claim_fusion(ab *a, const char *of, const ab_row *off, const ab_row *on)
              HY_MAX(step, prompt) >= 20, about, "%.1f %% %s for a token, %.1f %% %s for a prompt of %u", fabs(step),
              step < 0 ? "more" : "less", fabs(prompt), prompt < 0 ? "more" : "less", a->n_prompt);
     ab_claim(a, "fusion, traffic", "40 % less", act, NAN, NAN, "percent", act >= 40, about,
-             "%.1f %% less of activations (%.2f of %.2f MB a token); with the weights %.1f %% less for a token, %.1f %% for a "
-             "prompt of %u", act, a1 / 1e6, a0 / 1e6, 100 * (1 - (a1 + w) / (a0 + w)),
-             100 * (1 - (a1 * n + w) / (a0 * n + w)), a->n_prompt);
+             "%.1f %% less of activations (%.2f of %.2f MB a token); with the weights %.1f %% less for a token, %.1f "
+             "%% for a "
+             "prompt of %u",
+             act, a1 / 1e6, a0 / 1e6, 100 * (1 - (a1 + w) / (a0 + w)), 100 * (1 - (a1 * n + w) / (a0 * n + w)),
+             a->n_prompt);
 }
 
 /* ---- the file ----------------------------------------------------------------------------------------- */
@@ -103,10 +106,12 @@ static hy_status all_parts(maker *m, bool data, hy_err *err)
     const part whole[] = { { "token_embd.weight", e, m->s.n_vocab }, { "position_embd.weight", e, m->s.n_ctx },
                            { "output_norm.weight", e, 0 }, { "output_norm.bias", e, 0 } };
     const part layer[] = {
-        { "blk.%u.attn_norm.weight", e, 0 }, { "blk.%u.attn_norm.bias", e, 0 }, { "blk.%u.attn_qkv.weight", e, 3 * e },
-        { "blk.%u.attn_qkv.bias", 3 * e, 0 }, { "blk.%u.attn_output.weight", e, e }, { "blk.%u.attn_output.bias", e, 0 },
-        { "blk.%u.ffn_norm.weight", e, 0 }, { "blk.%u.ffn_norm.bias", e, 0 }, { "blk.%u.ffn_up.weight", e, 4 * e },
-        { "blk.%u.ffn_up.bias", 4 * e, 0 }, { "blk.%u.ffn_down.weight", 4 * e, e }, { "blk.%u.ffn_down.bias", e, 0 },
+        { "blk.%u.attn_norm.weight", e, 0 },    { "blk.%u.attn_norm.bias", e, 0 },
+        { "blk.%u.attn_qkv.weight", e, 3 * e }, { "blk.%u.attn_qkv.bias", 3 * e, 0 },
+        { "blk.%u.attn_output.weight", e, e },  { "blk.%u.attn_output.bias", e, 0 },
+        { "blk.%u.ffn_norm.weight", e, 0 },     { "blk.%u.ffn_norm.bias", e, 0 },
+        { "blk.%u.ffn_up.weight", e, 4 * e },   { "blk.%u.ffn_up.bias", 4 * e, 0 },
+        { "blk.%u.ffn_down.weight", 4 * e, e }, { "blk.%u.ffn_down.bias", e, 0 },
     };
     for (size_t i = 0; i < HY_COUNT(whole); i++) HY_TRY(one_part(m, &whole[i], 0, data, err));
     for (uint32_t l = 0; l < m->s.n_layer; l++)

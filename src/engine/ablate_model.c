@@ -150,7 +150,8 @@ hy_status ab_group_kv(ab *a, hy_err *err)
 {
     point p[8] = { { 0 } };
     uint32_t n = 0;
-    for (uint32_t len = HY_MAX(8u, a->n_prompt / 4); n < HY_COUNT(p) && len + 32 < a->n_ctx && len <= 8 * a->n_prompt; len *= 2)
+    for (uint32_t len = HY_MAX(8u, a->n_prompt / 4); n < HY_COUNT(p) && len + 32 < a->n_ctx && len <= 8 * a->n_prompt;
+         len *= 2)
         p[n++].n = len;
     if (n == 0) return hy_fail(err, HY_E_LIMIT, "a context of %u tokens is too short", a->n_ctx);
     int same = -1;
@@ -159,7 +160,8 @@ hy_status ab_group_kv(ab *a, hy_err *err)
     double low = INFINITY, high = 0;
     uint32_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
-        double off = ab_median(&p[i].off), on = ab_median(&p[i].on), a_off = whole(p, i, true), a_on = whole(p, i, false);
+        double off = ab_median(&p[i].off), on = ab_median(&p[i].on), a_off = whole(p, i, true),
+               a_on = whole(p, i, false);
         low = HY_MIN(low, off / on);
         high = HY_MAX(high, off / on);
         if (p[i].n <= a->n_prompt) at = i;
@@ -178,8 +180,8 @@ hy_status ab_group_kv(ab *a, hy_err *err)
         ab_row_add(a, &r);
     }
     ab_claim(a, "KV cache", "10 to 100 times", high, low, high, "ratio", high >= 10,
-             "a token behind n tokens, from the cache against computed again", "%.1f to %.1f times (%u to %u tokens)", low,
-             high, p[0].n, p[n - 1].n);
+             "a token behind n tokens, from the cache against computed again", "%.1f to %.1f times (%u to %u tokens)",
+             low, high, p[0].n, p[n - 1].n);
     return HY_OK;
 }
 
@@ -203,9 +205,11 @@ hy_status ab_group_attention(ab *a, hy_err *err)
     json_t *curve = json_array();
     for (uint32_t i = 0; i < n; i += 2)
         (void)json_array_append_new(curve, json_pack("{s:i, s:o, s:o, s:o, s:o, s:o}", "n", (int)t[i].n_prompt,
-            "materialised_ms", ab_number(ab_median(&t[i].row.ttft)), "flash_ms", ab_number(ab_median(&t[i + 1].row.ttft)),
-            "ratio", ab_number(speedup(&t[i].row.ttft, &t[i + 1].row.ttft)), "materialised_mib", ab_number(t[i].row.memory_mib),
-            "flash_mib", ab_number(t[i + 1].row.memory_mib)));
+                                                     "materialised_ms", ab_number(ab_median(&t[i].row.ttft)),
+                                                     "flash_ms", ab_number(ab_median(&t[i + 1].row.ttft)), "ratio",
+                                                     ab_number(speedup(&t[i].row.ttft, &t[i + 1].row.ttft)),
+                                                     "materialised_mib", ab_number(t[i].row.memory_mib), "flash_mib",
+                                                     ab_number(t[i + 1].row.memory_mib)));
     json_object_set_new(a->curves, "attention", curve);
     try *off = &t[n - 2], *on = &t[n - 1];
     ab_config base = a->best;
@@ -261,15 +265,16 @@ hy_status ab_group_weights(ab *a, hy_err *err)
         snprintf(t[n++].row.setting, sizeof t[0].row.setting, "%s (file)", a->best_weights);
     }
     if (!a->best.weights)
-        ab_note(a, "weights: the file holds %s; the other types are made from it, so those of few bits lose twice", a->best_weights);
+        ab_note(a, "weights: the file holds %s; the other types are made from it, so those of few bits lose twice",
+                a->best_weights);
     HY_TRY(race(a, t, n, err));
     bool has_ref = n && strcmp(t[0].row.setting, "f32") == 0;
     for (uint32_t i = 0; i < n; i++) {
         if (has_ref) HY_TRY(ab_quality(a, &a->reference, &t[i].c, &t[i].row.ppl_delta, &t[i].row.kl, err));
         if (i) gain_over(&t[0], &t[i], "itl");
         if (strcmp(t[i].row.setting, "q8_0") == 0 && isfinite(t[i].row.ppl_delta))
-            ab_claim(a, "INT8 weights", "almost lossless: perplexity + 0.5 % at most", t[i].row.ppl_delta, NAN, NAN, "percent",
-                     t[i].row.ppl_delta <= 0.5, "Q8_0 weights and int8 activations against F32",
+            ab_claim(a, "INT8 weights", "almost lossless: perplexity + 0.5 % at most", t[i].row.ppl_delta, NAN, NAN,
+                     "percent", t[i].row.ppl_delta <= 0.5, "Q8_0 weights and int8 activations against F32",
                      "%+.2f %% perplexity, KL %.5f nats", t[i].row.ppl_delta, t[i].row.kl);
     }
     add_all(a, t, n);
@@ -314,8 +319,8 @@ hy_status ab_group_kv_type(ab *a, hy_err *err)
         (void)hy_kv_type_from_name(t[i].row.setting, &type);
         double bytes = 0;
         for (uint32_t l = 0; l < hp->n_layer; l++)
-            bytes += (double)hp->layer[l].n_kv_head * (double)(hy_kv_k_bytes(type, hp->d_k) + hy_kv_v_bytes(type, hp->d_v)) /
-                     HY_KV_PAGE_TOK;
+            bytes += (double)hp->layer[l].n_kv_head *
+                     (double)(hy_kv_k_bytes(type, hp->d_k) + hy_kv_v_bytes(type, hp->d_v)) / HY_KV_PAGE_TOK;
         t[i].row.extra = json_pack("{s:i, s:o}", "n", (int)longest, "bytes_a_token", ab_number(bytes));
     }
     add_all(a, t, n);
@@ -357,9 +362,13 @@ hy_status ab_group_plain(ab *a, hy_err *err)
     for (uint32_t i = 0; i < n; i++) {
         if (i > 1 && i < steps) continue;
         const ab_row *r = &t[i].row;
-        (void)json_array_append_new(ladder, json_pack("{s:s, s:o, s:o, s:o}", "step", i == 0 ? "plain" : i == 1 ? "+ KV cache" :
-            r->setting, "ttft_ms", ab_number(ab_median(&r->ttft)), "itl_ms", ab_number(ab_median(&r->itl)), "tokens_s",
-            ab_number(ab_median(&r->tps))));
+        (void)json_array_append_new(ladder, json_pack("{s:s, s:o, s:o, s:o}", "step",
+                                                      i == 0   ? "plain"
+                                                      : i == 1 ? "+ KV cache"
+                                                               : r->setting,
+                                                      "ttft_ms", ab_number(ab_median(&r->ttft)), "itl_ms",
+                                                      ab_number(ab_median(&r->itl)), "tokens_s",
+                                                      ab_number(ab_median(&r->tps))));
     }
     json_object_set_new(a->curves, "ladder", ladder);
     for (uint32_t i = 0; i < steps; i++) {
@@ -421,7 +430,8 @@ hy_status ab_group_threads(ab *a, hy_err *err)
     json_t *curve = json_array();
     for (uint32_t i = 0; i < n; i++) {
         (void)json_array_append_new(curve, json_pack("{s:i, s:o, s:o}", "threads", (int)count[i], "prefill_tokens_s",
-            ab_number(a->n_prompt * 1000.0 / ab_median(&r[i].ttft)), "decode_tokens_s", ab_number(ab_median(&r[i].tps))));
+                                                     ab_number(a->n_prompt * 1000.0 / ab_median(&r[i].ttft)),
+                                                     "decode_tokens_s", ab_number(ab_median(&r[i].tps))));
         if (i) ab_row_gain(&r[i], "ttft", speedup(&r[0].ttft, &r[i].ttft));
         ab_row_add(a, &r[i]);
     }

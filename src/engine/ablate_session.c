@@ -98,7 +98,8 @@ void ab_models_close(ab *a, bool all)
 
 /* ---- variants ------------------------------------------------------------------------------------- */
 
-hy_status ab_variant(ab *a, const ab_config *c, uint32_t n_ctx, uint32_t n_step, uint32_t rows, hy_session **out, hy_err *err)
+hy_status ab_variant(ab *a, const ab_config *c, uint32_t n_ctx, uint32_t n_step, uint32_t rows, hy_session **out,
+                     hy_err *err)
 {
     ab_model *m;
     *out = NULL;
@@ -120,10 +121,12 @@ double ab_memory(const hy_session *s, uint32_t n_ctx)
 {
     hy_facts f;
     hy_session_facts(s, &f);
-    return (double)(f.weight_bytes + f.kv_bytes / HY_MAX(1u, f.n_seq) * n_ctx / HY_MAX(1u, f.n_ctx) + f.plan_bytes) / AB_MIB;
+    return (double)(f.weight_bytes + f.kv_bytes / HY_MAX(1u, f.n_seq) * n_ctx / HY_MAX(1u, f.n_ctx) + f.plan_bytes) /
+           AB_MIB;
 }
 
-hy_status ab_shape(hy_session *s, const ab_config *c, uint32_t n_prompt, uint32_t n_gen, double *ttft, double *itl, hy_err *err)
+hy_status ab_shape(hy_session *s, const ab_config *c, uint32_t n_prompt, uint32_t n_gen, double *ttft, double *itl,
+                   hy_err *err)
 {
     HY_TRY(hy_session_restart(s, 1, (uint64_t)n_prompt + n_gen, err));
     uint64_t t0 = hy_now_ns();

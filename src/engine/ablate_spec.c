@@ -88,7 +88,9 @@ static bool set_task(const hy_engine *e, ab_ask *q, const task *t, char **held)
     q->p.seed = 7;
     q->p.max_tokens = ANSWER_TOKENS;
     q->p.ignore_eos = !t->json;
-    if (t->json) q->p.guide = (hy_guide){ .kind = HY_GUIDE_JSON_SCHEMA, .text = ab_json_schema, .n_text = strlen(ab_json_schema) };
+    if (t->json)
+        q->p.guide =
+            (hy_guide){ .kind = HY_GUIDE_JSON_SCHEMA, .text = ab_json_schema, .n_text = strlen(ab_json_schema) };
     return true;
 }
 
@@ -197,7 +199,9 @@ static hy_status run_who(ab *a, const task *t, const who *w, const char *opened,
         char off[48], on[48];
         snprintf(off, sizeof off, "off %.24s%s", t[i].name, w->weights ? " (f16)" : "");
         snprintf(on, sizeof on, "%.8s %.24s%s", w->name, t[i].name, w->weights ? " (f16)" : "");
-        p[i] = (pair){ .off = ab_row_make("speculation", "best", off), .on = ab_row_make("speculation", "best", on), .same = true };
+        p[i] = (pair){ .off = ab_row_make("speculation", "best", off),
+                       .on = ab_row_make("speculation", "best", on),
+                       .same = true };
     }
     uint32_t n_ctx = HY_MIN((uint32_t)CTX_TOKENS, a->n_ctx);
     hy_options o = ab_engine_options(a, n_ctx, 1, n_ctx);

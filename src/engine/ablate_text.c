@@ -49,8 +49,10 @@ const char ab_prose[] =
     "took them for a collection. For him they were a calendar.\n";
 
 const char ab_copy_text[] =
-    "The old lighthouse keeper wrote in his journal every evening. On Monday he noted the wind, the height of the waves "
-    "and the number of ships that had passed since dawn. On Tuesday a storm came from the west and the lamp burned all "
+    "The old lighthouse keeper wrote in his journal every evening. On Monday he noted the wind, the height of the "
+    "waves "
+    "and the number of ships that had passed since dawn. On Tuesday a storm came from the west and the lamp burned "
+    "all "
     "night. On Wednesday two fishermen brought him bread, salted fish and a letter from his sister, who lived in the "
     "harbour town and had not visited him for eleven years.";
 
@@ -60,19 +62,22 @@ const char ab_code_text[] =
     "        return 0.5 * shape.base * shape.height\n    raise ValueError(shape.kind)\n";
 
 const char ab_json_schema[] =
-    "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"name\",\"age\",\"city\",\"married\",\"hobbies\"],"
+    "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"name\",\"age\",\"city\",\"married\","
+    "\"hobbies\"],"
     "\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":20},\"age\":{\"type\":\"integer\",\"minimum\":1,"
     "\"maximum\":99},\"city\":{\"type\":\"string\",\"maxLength\":20},\"married\":{\"type\":\"boolean\"},\"hobbies\":"
     "{\"type\":\"array\",\"minItems\":2,\"maxItems\":4,\"items\":{\"type\":\"string\",\"maxLength\":16}}}}";
 
-static const struct { const char *technique, *when, *when_not; } advice[] = {
+static const struct { const char *technique, *when, *when_not;
+} advice[] = {
     { "kv_cache", "always: without it every token computes the whole text again",
       "never; when its memory is short, take smaller KV types or pages before giving it up" },
     { "attention", "always; it matters most for long prompts, where the matrix of scores no longer fits the caches",
       "never: prompts of a few dozen tokens gain little, and lose nothing" },
     { "fusion", "always; it matters most where single operators are small: small models, one request at a time",
       "never, but for looking at operators one by one" },
-    { "weights", "decode is limited by reading weights: 8 bits almost without loss, 4 bits where memory or speed decides",
+    { "weights",
+      "decode is limited by reading weights: 8 bits almost without loss, 4 bits where memory or speed decides",
       "4 bits where the answers' quality must be that of the original: measure it with hayate eval kl" },
     { "activations", "with quantised weights: prompts are limited by arithmetic, and int8 products are the fastest",
       "where logits must be those of the original to many digits" },
@@ -86,8 +91,10 @@ static const struct { const char *technique, *when, *when_not; } advice[] = {
       "only throughput counts, or prompts are short: larger chunks compute a prompt a little faster" },
     { "batching", "several users: weights are read once for all of them",
       "one user; each answer becomes slower the more there are beside it" },
-    { "speculation", "text that repeats what is in the prompt (copying, editing, code, JSON), or a good small model beside a "
-      "large one", "free chat at high temperature, small models, or many requests at once: it then stops by itself" },
+    { "speculation",
+      "text that repeats what is in the prompt (copying, editing, code, JSON), or a good small model beside a "
+      "large one",
+      "free chat at high temperature, small models, or many requests at once: it then stops by itself" },
     { "threads", "prompts: as many as there are cores; decoding: until memory is the limit",
       "cores shared with other work, or a quota: threads that are stopped hold up all others" },
     { "huge_pages", "the kernel offers them (madvise or always): fewer page-table look-ups while weights are read",

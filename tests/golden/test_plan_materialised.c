@@ -143,7 +143,9 @@ static void together(void **state)
         DRIVE_OK(hy_kv_reserve(d.kv, &d.t[r], N, err));
         row[r] = (hy_row){ &d.t[r], r * N, N, 0, N };
     }
-    hy_batch b = { .n_tok = ROWS * N, .token = tok, .pos = pos, .n_row = ROWS, .row = row, .n_out = ROWS * N, .out_tok = out_tok };
+    hy_batch b = {
+        .n_tok = ROWS * N, .token = tok, .pos = pos, .n_row = ROWS, .row = row, .n_out = ROWS * N, .out_tok = out_tok
+    };
     DRIVE_OK(hy_plan_run(d.plan, d.team, d.kv, &b, got, err));
     assert_memory_equal(got, want, sizeof(float) * ROWS * N * v);
     drive_close(&d);
