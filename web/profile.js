@@ -24,7 +24,7 @@ const names = { prefill: "Steps that take in prompts", decode: "Steps that only 
 
 function phase(el, barBox, f) {
   const [box, draw] = barBox();
-  const limit = (o) => o.limit === "-" || !(o.of_limit > 0) ? "" : `, at ${Math.round(100 * o.of_limit)} % of its limit`;
+  const limit = (o) => o.limit === "-" || !(o.of_limit > 0) ? "" : `, ${Math.round(100 * o.of_limit)} % of its limit`;
   const all = [...f.operators.map((o) => [o.op, o.ms, limit(o)]), ["waiting at barriers", f.waiting_ms, ""], ["outside the operators", f.outside_ms, ""]];
   const rows = all.filter((r) => r[1] > 0.001 * f.ms);
   draw(rows.map((r) => [r[0], r[1] / f.ms]), (x, i) => percent(x) + rows[i][2]);

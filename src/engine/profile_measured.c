@@ -12,10 +12,13 @@ static const char *text_of(const json_t *o, const char *key)
     return s ? s : "";
 }
 
+/* A setting's first word tells it: "8 at once", "q4_1 (file)". */
 static bool is_row(const json_t *row, const char *technique, const char *setting)
 {
+    const char *have = text_of(row, "setting");
+    size_t n = setting ? strlen(setting) : 0;
     return strcmp(text_of(row, "technique"), technique) == 0 && strcmp(text_of(row, "baseline"), "best") == 0 &&
-           (!setting || strcasecmp(text_of(row, "setting"), setting) == 0);
+           (!setting || (strncasecmp(have, setting, n) == 0 && (have[n] == 0 || have[n] == ' ')));
 }
 
 static const json_t *find_row(const json_t *rows, const char *technique, const char *setting)
@@ -67,21 +70,37 @@ static double of_threads(const hy_profile *p, const json_t *rows, const hy_advic
     return speed_ratio(a->phase, find_row(rows, "threads", now), find_row(rows, "threads", more));
 }
 
-/* Drafting pays for some tasks and not for others: the best of them, and which. */
-static double of_speculation(const json_t *rows, char *what, size_t n_what)
+/* Drafting pays for some tasks and not for others: the best of them, and which. Rows with "(f16)" are of the model
+ * with weights of 16 bits. */
+static double of_speculation(const hy_profile *p, const json_t *rows, char *what, size_t n_what)
 {
     size_t i;
     const json_t *row;
     double best = 0;
     json_array_foreach(rows, i, row) {
         double r = json_number_value(json_object_get(json_object_get(row, "gain"), "ratio"));
-        if (!is_row(row, "speculation", NULL) || r <= best) continue;
-        char who[32] = "", task[32] = "";
-        (void)sscanf(text_of(row, "setting"), "%31s %31s", who, task);
+        const char *setting = text_of(row, "setting"), *type = strchr(setting, '('), *task = strchr(setting, ' ');
+        if (!is_row(row, "speculation", NULL) || r <= best || !task) continue;
+        size_t n = type ? strcspn(type + 1, ")") : 0;
+        if (type && strncasecmp(type + 1, weights_now(p), n) != 0) continue;
         best = r;
-        snprintf(what, n_what, "drafted tokens: --speculate %s (that much for the task \"%s\")", who, task[0] ? task : "any");
+        snprintf(what, n_what, "drafted tokens: --speculate %.*s%s (that much for the task \"%.*s\")", (int)(task - setting), setting,
+                 strncmp(setting, "draft ", 6) == 0 ? " --draft FILE" : "", (int)((type ? type - 1 : task + strlen(task)) - task - 1),
+                 task + 1);
     }
     return best;
+}
+
+/* Reasons that speak of an estimate. */
+static void reason(hy_advice *a)
+{
+    static const char *const whys[][2] = {
+        { "speculation", "the text stays the same; other tasks gained less, and where drafting does not pay it stops" },
+        { "batching", "they share each reading of the weights; each answer by itself gets no faster" },
+        { "prefix-cache", "hayate serve keeps the pages of earlier prompts: of one that begins like an earlier one only the end is computed" },
+    };
+    for (size_t i = 0; i < HY_COUNT(whys); i++)
+        if (strcmp(a->id, whys[i][0]) == 0) snprintf(a->why, sizeof a->why, "%s", whys[i][1]);
 }
 
 /* 0: not measured. */
@@ -89,13 +108,13 @@ static double measured(const hy_profile *p, const json_t *rows, hy_advice *a)
 {
     if (strncmp(a->id, "weights-", 8) == 0) return of_weights(p, rows, a);
     if (strcmp(a->id, "threads") == 0) return of_threads(p, rows, a);
-    if (strcmp(a->id, "speculation") == 0) return of_speculation(rows, a->what, sizeof a->what);
+    if (strcmp(a->id, "speculation") == 0) return of_speculation(p, rows, a->what, sizeof a->what);
     if (strcmp(a->id, "activations") == 0)
         return speed_ratio(a->phase, find_row(rows, "activations", "f32"), find_row(rows, "activations", "int8"));
     if (strcmp(a->id, "kv-type") == 0)
         return speed_ratio(a->phase, find_row(rows, "kv_type", hy_kv_type_name(p->core->kv_type)), find_row(rows, "kv_type", "q8"));
     if (strcmp(a->id, "batching") == 0)
-        return ratio(find_row(rows, "batching", "1"), find_row(rows, "batching", "8"), "tokens_s", false);
+        return ratio(find_row(rows, "batching", "one"), find_row(rows, "batching", "8"), "tokens_s", false);
     if (strcmp(a->id, "prefix-cache") == 0)
         return ratio(find_row(rows, "prefix_cache", "off"), find_row(rows, "prefix_cache", "on"), "ttft_ms", true);
     return 0;
@@ -112,6 +131,7 @@ void hy_prof_measured(hy_profile *p, const json_t *ablation)
         if (gain > 0) {
             a.gain = gain;
             a.measured = true;
+            reason(&a);
         }
         if (!a.measured || gain >= HY_GAIN_MIN) p->advice[n++] = a; /* what was seen not to pay is not advised */
     }

@@ -49,8 +49,7 @@ static void put_headline(const hy_profile *p, const hy_prof_phase *f, hy_buf *b)
 {
     double ms = f->wall_ns / 1e6 / (double)HY_MAX(f->n_step, 1u);
     if (p->load) {
-        hy_buf_printf(b, is_decode(f) ? "Giving out answers, a token for every request at a time: %llu step%s of %.2f ms, with %.1f "
-                                        "requests each in the mean.\n"
+        hy_buf_printf(b, is_decode(f) ? "Giving out answers: %llu step%s of %.2f ms, with %.1f requests each in the mean.\n"
                                       : "Taking in prompts (answers that run go on beside them): %llu step%s of %.1f ms, with %.1f "
                                         "requests each in the mean.\n",
                       (unsigned long long)f->n_step, plural(f->n_step), ms, f->rows);
@@ -118,8 +117,8 @@ static void put_most(const hy_prof_phase *f, hy_buf *b)
 {
     const hy_prof_op *o = &f->op[0];
     if (f->n_op == 0) return;
-    hy_buf_printf(b, "Most of the time, %.0f %%, goes into `%s`; it %s.\n", percent((double)o->t.ns, f->wall_ns), hy_op_name(o->t.op),
-                  purpose(o->t.op));
+    hy_buf_printf(b, "Of the operators `%s` takes most, %.0f %% of the time; it %s.\n", hy_op_name(o->t.op),
+                  percent((double)o->t.ns, f->wall_ns), purpose(o->t.op));
 }
 
 /* ---- what to try -------------------------------------------------------------------------------- */
@@ -132,7 +131,7 @@ static void put_tries(const hy_profile *p, const hy_prof_phase *f, hy_buf *b)
         if (a->phase != f) continue;
         if (n++ == 0) hy_buf_str(b, "Worth trying, the surest first:\n");
         n_guess += !a->measured;
-        hy_buf_printf(b, "%u. %.2f times as fast%s (%s): %s. %s.\n", n, a->gain,
+        hy_buf_printf(b, "%u. %.2f times as fast%s (%s): %s; %s.\n", n, a->gain,
                       a->throughput ? " for all requests together" : a->sometimes ? " where the text allows" : "",
                       a->measured ? "measured here" : "an estimate", a->what, a->why);
     }
@@ -150,6 +149,9 @@ void hy_prof_prose(const hy_profile *p, const hy_prof_phase *f, hy_buf *b)
 {
     put_headline(p, f, b);
     put_neck(p, f, b);
+    if (p->probe.load > HY_MAX(p->top.n_cpu_online, 1u))
+        hy_buf_str(b, "The limits were measured while the machine was busy, so they are too low: `hayate cpu --fresh` on a quiet one "
+                      "measures them again.\n");
     put_most(f, b);
     put_tries(p, f, b);
 }
@@ -193,8 +195,10 @@ void hy_prof_prose_load(const hy_profile *p, hy_buf *b)
                   s, (unsigned long long)l->n_step, plural(l->n_step), (double)l->n_out / s, (double)l->n_prompt / s,
                   (double)l->sum_row / steps, l->most_row);
     hy_buf_printf(b, "It was at work %.0f %% of the time and waited for requests in the rest. Of its work %.1f %% was the model's steps, "
-                  "%.1f %% sampling and giving out tokens, %.1f %% drafting, the rest scheduling.\n",
-                  percent(busy, l->all_ns), percent(l->run_ns, busy), percent(l->after_ns, busy), percent(l->draft_ns, busy));
+                  "%.1f %% sampling and giving out tokens,", percent(busy, l->all_ns), percent(l->run_ns, busy),
+                  percent(l->after_ns, busy));
+    if (p->drafting) hy_buf_printf(b, " %.1f %% drafting,", percent(l->draft_ns, busy));
+    hy_buf_str(b, " the rest scheduling.\n");
     if (hy_prof_largest(p, &op, &share))
         hy_buf_printf(b, "The operator with the largest share of the steps is `%s`: %.0f %%. It %s.\n", hy_op_name(op), 100 * share,
                       purpose(op));

@@ -208,15 +208,16 @@ static void test_measured(void **state)
     json_t *o = json_pack("{s:s, s:[]}", "time", "2026-11-30T14:25:00Z", "rows");
     put(o, "weights", "F32", "best", 900, 40, 25, 1);
     put(o, "weights", "Q8_0", "plain", 1, 1, 1, 1); /* of another baseline: not looked at */
-    put(o, "weights", "Q8_0", "best", 300, 12, 83, 3.3);
-    put(o, "weights", "Q4_K", "best", 310, 8, 125, 5);
+    put(o, "weights", "q8_0 (file)", "best", 300, 12, 83, 3.3);
+    put(o, "weights", "q4_0", "best", 310, 8, 125, 5);
     put(o, "threads", "1", "best", 300, 12, 83, 1);
     put(o, "threads", "2", "best", 200, 12.1, 82, 1); /* slower here, whatever the roofline says */
-    put(o, "batching", "1", "best", 0, 12, 83, 1);
-    put(o, "batching", "8", "best", 0, 30, 249, 3);
+    put(o, "batching", "one at a time", "best", 0, 12, 83, 1);
+    put(o, "batching", "8 at once", "best", 0, 30, 249, 3);
     put(o, "speculation", "off chat", "best", 0, 12, 83, 1);
     put(o, "speculation", "ngram chat", "best", 0, 12, 83, 1.01);
     put(o, "speculation", "ngram copy", "best", 0, 5, 200, 2.4);
+    put(o, "speculation", "self copy (f16)", "best", 0, 5, 200, 9); /* of other weights */
     hy_prof_advise(p, o);
     const hy_advice *a = find(p, "4 bits");
     assert_true(a && a->measured);
@@ -257,7 +258,7 @@ static void test_prose(void **state)
     hy_prof_prose(p, f, &b);
     /* 75 MB a step at 15 GB/s: 5 of 10 ms; so 50 %, and at most 200 tokens a second instead of 100 */
     static const char *const want[] = { "100.0 tokens/s; a step takes 10.00 ms", "Bottleneck: the speed of memory", "75.0 MB", "15.0 GB/s",
-                                        "5.00 of the 10.00 ms", "50 % of the measured limit", "200 tokens/s", "90 %, goes into `matmul`",
+                                        "5.00 of the 10.00 ms", "50 % of the measured limit", "200 tokens/s", "`matmul` takes most, 90 % of the time",
                                         "hayate bench --ablation MODEL" };
     for (size_t i = 0; i < HY_COUNT(want); i++)
         if (!strstr(b.data, want[i])) fail_msg("no '%s' in: %s", want[i], b.data);
