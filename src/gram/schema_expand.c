@@ -68,7 +68,7 @@ static alt *new_alt(expansion *e, alt **list)
     alt *a = HY_TMP(e->gc, alt, 1);
     uint64_t passed = 0;
     for (; *list; list = &(*list)->next) passed++;
-    hy_gc_spend(e->gc, 50 + passed);
+    hy_gc_spend(e->gc, 50 + 3 * passed); /* a walk through memory */
     return *list = a;
 }
 
