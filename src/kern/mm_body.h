@@ -27,7 +27,9 @@
 #define VB (MM_P * 4)          /* bytes a vector */
 #define KB 24                  /* groups decoded at a time for many tokens; 18 KB of L1 at most */
 #define NB 128                 /* tokens a block */
-#define AHEAD 4096             /* bytes from the group in use to the one that is prefetched */
+/* Bytes from the group in use to the one that is asked for. One token leaves the processor's own prefetch
+ * enough to do, and does best near it; several need longer for a group (Zen 4: docs/performance.md). */
+#define AHEAD(n) ((n) == 1 ? 1088 : 8256)
 #define FEW_F 8                /* up to so many tokens float weights are used as they are read */
 #define FEW_GROUPS 16          /* a multiple of every type's strip */
 #define UNROLL _Pragma("GCC unroll 16")
@@ -139,20 +141,25 @@ HY_INLINE const uint8_t *ahead_of(const uint8_t *p, size_t ahead, then th)
     return (const uint8_t *)(at + (at >= th.end ? th.jump : 0));
 }
 
-HY_INLINE void next_group(hy_qtype t, cursor *at, dec *o)
+/* The group at the cursor, which is the u-th of its strip. */
+HY_INLINE void group_of(hy_qtype t, cursor *at, uint32_t u, dec *o)
 {
     const uint32_t unit = hy_pf_unit(t);
-    if (at->i == 0) { /* a strip starts with its scales */
+    if (u == 0) { /* a strip starts with its scales */
         at->scale = at->code;
         at->code += hy_pf_strip_scales(t, MM_P);
     }
-    if (at->i % unit == 0) unit_scales(t, at->scale, &at->d, &at->m);
-    group_scales(t, at->scale, at->i % unit, at->d, at->m, o);
+    if (u % unit == 0) unit_scales(t, at->scale, &at->d, &at->m);
+    group_scales(t, at->scale, u % unit, at->d, at->m, o);
     decode_codes(t, at->code, o->c);
     at->code += hy_pf_group_codes(t, MM_P);
-    at->i++;
-    if (at->i % unit == 0) at->scale += hy_pf_scale_bytes(t) * MM_P;
-    if (at->i == hy_pf_strip(t)) at->i = 0;
+    if (u % unit == unit - 1) at->scale += hy_pf_scale_bytes(t) * MM_P;
+}
+
+HY_INLINE void next_group(hy_qtype t, cursor *at, dec *o)
+{
+    group_of(t, at, at->i, o);
+    at->i = at->i + 1 == hy_pf_strip(t) ? 0 : at->i + 1;
 }
 
 /* ---- int8 activations ------------------------------------------------------------------------ */
@@ -249,21 +256,16 @@ HY_INLINE void put(const hy_mm *m, uint64_t i, uint32_t t, VF acc)
     }
 }
 
-/* The processor's own prefetch ends with each 4 KiB page: without this a thread reads at half speed. */
+/* Into L2: asked for in L1, weights take its miss buffers from the activations (half the speed with 8 tokens). */
 HY_INLINE void prefetch(const uint8_t *p, uint32_t bytes)
 {
     UNROLL for (uint32_t i = 0; i < bytes; i += 64) v_prefetch(p + i);
 }
 
-/* Asks for what comes `ahead` bytes after the cursor's next group. */
-HY_INLINE void prefetch_group(hy_qtype t, const cursor *at, size_t ahead, then th)
+/* Asks for what comes `ahead` bytes after the cursor's group, the u-th of its strip. */
+HY_INLINE void prefetch_group(hy_qtype t, const cursor *at, uint32_t u, size_t ahead, then th)
 {
-    const uint8_t *p = ahead_of(at->code, ahead, th);
-    if (at->i == 0) {
-        prefetch(p, hy_pf_strip_scales(t, MM_P));
-        p += hy_pf_strip_scales(t, MM_P);
-    }
-    prefetch(p, hy_pf_group_codes(t, MM_P));
+    prefetch(ahead_of(at->code, ahead, th), (u ? 0 : hy_pf_strip_scales(t, MM_P)) + hy_pf_group_codes(t, MM_P));
 }
 
 /* Groups of a panel for a few tokens: each is decoded in registers and used for all of them.
@@ -274,11 +276,14 @@ HY_INLINE void few(hy_qtype t, cursor *at, uint64_t n_group, hy_act8 x, const si
     VF a[MM_TILE];
     cursor c = *at;
     UNROLL for (int j = 0; j < n; j++) a[j] = first ? f_zero() : f_load(acc + j * MM_P);
-    for (uint64_t g = 0; g < n_group; g++, x_next(&x)) {
-        dec w;
-        prefetch_group(t, &c, ahead, th);
-        next_group(t, &c, &w);
-        step(t, &w, &x, off, a, n);
+    for (uint64_t g = 0; g < n_group; g += hy_pf_strip(t)) {
+        _Pragma("GCC unroll 2") for (uint32_t u = 0; u < hy_pf_strip(t); u++, x_next(&x)) {
+            dec w;
+            if (g + u == n_group) break;
+            prefetch_group(t, &c, u, ahead, th);
+            group_of(t, &c, u, &w);
+            step(t, &w, &x, off, a, n);
+        }
     }
     UNROLL for (int j = 0; j < n; j++) f_store(acc + j * MM_P, a[j]);
     *at = c;
@@ -319,7 +324,7 @@ HY_INLINE void few_tokens(const hy_mm *m, few_fn *run)
             for (uint32_t t0 = 0; t0 < m->n_tok; t0 += MM_TILE) {
                 end = at;
                 run(&end, HY_MIN(step, n_group - g), &x, off + t0, acc + t0 * MM_P, g == 0,
-                    t0 ? 0 : AHEAD, th, HY_MIN(MM_TILE, m->n_tok - t0));
+                    t0 ? 0 : AHEAD(m->n_tok), th, HY_MIN(MM_TILE, m->n_tok - t0));
             }
             at = end;
         }
@@ -455,7 +460,7 @@ typedef void dequant_fn(const hy_panels *w, const uint8_t *panel, cursor *at, ui
 HY_INLINE void tile_f(const float *const *w, uint32_t kb, const float *const *x, float *acc,
                       const int np, const int n)
 {
-    VF a[4 * MM_NP];
+    VF a[HY_MAX(MM_TILE_F, 4) * MM_NP];
     UNROLL for (int j = 0; j < n; j++)
         UNROLL for (int p = 0; p < np; p++) a[j * np + p] = f_load(acc + (j * MM_NP + p) * MM_P);
     for (uint32_t k = 0; k < kb; k++) {
@@ -528,7 +533,7 @@ HY_INLINE void few_f(hy_qtype t, const hy_mm *m, uint64_t i, uint32_t t0, const 
         uint64_t i_p = i + (uint64_t)p, i_then = i_p + (uint64_t)np;
         w[p] = hy_panel_at(m->w, i_p);
         th[p] = then_at(m, i_p + 1, i_then < m->panel_last ? hy_panel_at(m->w, i_then) : next);
-        if (next && i_then >= m->panel_last) next += AHEAD;
+        if (next && i_then >= m->panel_last) next += AHEAD(n);
     }
     UNROLL for (int j = 0; j < n; j++) {
         uint32_t tok = t0 + (uint32_t)j;
@@ -537,7 +542,7 @@ HY_INLINE void few_f(hy_qtype t, const hy_mm *m, uint64_t i, uint32_t t0, const 
     }
     while (k < n_k) {
         uint64_t end = HY_MIN(k + 4, n_k);
-        UNROLL for (int p = 0; p < np; p++) prefetch(ahead_of(w[p], AHEAD, th[p]), 4 * bytes);
+        UNROLL for (int p = 0; p < np; p++) prefetch(ahead_of(w[p], AHEAD(n), th[p]), 4 * bytes);
         for (; k < end; k++) {
             VF v[2];
             UNROLL for (int p = 0; p < np; p++) {

@@ -35,7 +35,7 @@ HY_INLINE VI v_load(const void *p)
 {
     BOTH(VI, I32_S8(vld1q_s8((const int8_t *)p + 16 * h)));
 }
-HY_INLINE void v_prefetch(const void *p) { __builtin_prefetch(p); }
+HY_INLINE void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 2); }
 HY_INLINE VI v_set32(int b) { BOTH(VI, vdupq_n_s32(b)); }
 HY_INLINE VI v_set16(int b) { BOTH(VI, I32_S16(vdupq_n_s16((int16_t)b))); }
 HY_INLINE VI v_set8(int b) { BOTH(VI, I32_S8(vdupq_n_s8((int8_t)b))); }

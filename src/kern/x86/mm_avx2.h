@@ -12,7 +12,7 @@ typedef __m256i VI;
 typedef __m256 VF;
 
 HY_INLINE VI v_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
-HY_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+HY_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 HY_INLINE VI v_zero(void) { return _mm256_setzero_si256(); }
 HY_INLINE VI v_and(VI a, VI b) { return _mm256_and_si256(a, b); }
 HY_INLINE VI v_or(VI a, VI b) { return _mm256_or_si256(a, b); }

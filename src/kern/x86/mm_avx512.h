@@ -16,7 +16,7 @@ typedef __m512i VI;
 typedef __m512 VF;
 
 HY_INLINE VI v_load(const void *p) { return _mm512_loadu_si512(p); }
-HY_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+HY_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 HY_INLINE VI v_zero(void) { return _mm512_setzero_si512(); }
 HY_INLINE VI v_and(VI a, VI b) { return _mm512_and_si512(a, b); }
 HY_INLINE VI v_or(VI a, VI b) { return _mm512_or_si512(a, b); }
