@@ -44,7 +44,8 @@ static double step(bench *b, const int32_t *ids, uint32_t pos0, uint32_t n, bool
     uint32_t out[1 + HY_SPEC_MAX];
     hy_err err;
     hy_row row = { .table = &b->table, .n_tok = n, .pos0 = pos0 };
-    hy_batch batch = { .n_tok = n, .token = ids + pos0, .pos = pos, .n_row = 1, .row = &row, .n_out = want ? n : 1, .out_tok = out };
+    hy_batch batch = { .n_tok = n, .token = ids + pos0, .pos = pos, .n_row = 1, .row = &row, .n_out = want ? n : 1,
+                       .out_tok = out };
     for (uint32_t i = 0; i < n; i++) pos[i] = (int32_t)(pos0 + i);
     for (uint32_t i = 0; i < batch.n_out; i++) out[i] = want ? i : n - 1;
     uint64_t us = hy_now_us();
@@ -74,9 +75,10 @@ static void measure(bench *b)
         }
     hy_kv_truncate(b->c->kv, &b->table, 0);
     hy_spec_cost_set(&b->cost, best, n);
+    double one = hy_spec_cost_ms(&b->cost, 1);
     for (uint32_t i = 0; i < n; i++)
-        printf("%s%u:%.2f", i ? " " : "rows cost ", hy_spec_knot[i], hy_spec_cost_ms(&b->cost, hy_spec_knot[i]) / hy_spec_cost_ms(&b->cost, 1));
-    printf(" of %.2f ms\n", hy_spec_cost_ms(&b->cost, 1));
+        printf("%s%u:%.2f", i ? " " : "rows cost ", hy_spec_knot[i], hy_spec_cost_ms(&b->cost, hy_spec_knot[i]) / one);
+    printf(" of %.2f ms\n", one);
 }
 
 static void prefill(bench *b, const int32_t *ids, uint32_t n)
@@ -172,20 +174,29 @@ static json_t *one_task(bench *b, json_t *task, int repeats)
         on_ms += on.ms;
     }
     qsort(gain, (size_t)repeats, sizeof *gain, by_size);
-    return json_pack("{s:O, s:O, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "task", json_object_get(task, "name"), "kind",
-                     json_object_get(task, "kind"), "tokens", (int)on.tokens, "steps", (int)on.steps, "drafted", (int)on.drafted,
-                     "accepted", (int)on.accepted, "gain", gain[repeats / 2], "gain_least", gain[0], "gain_most", gain[repeats - 1],
-                     "off_ms", off_ms / repeats, "on_ms", on_ms / repeats);
+    json_t *r = json_pack("{s:O, s:O, s:i, s:i, s:i, s:i}", "task", json_object_get(task, "name"), "kind",
+                          json_object_get(task, "kind"), "tokens", (int)on.tokens, "steps", (int)on.steps, "drafted",
+                          (int)on.drafted, "accepted", (int)on.accepted);
+    json_object_set_new(r, "gain", json_real(gain[repeats / 2]));
+    json_object_set_new(r, "gain_least", json_real(gain[0]));
+    json_object_set_new(r, "gain_most", json_real(gain[repeats - 1]));
+    json_object_set_new(r, "off_ms", json_real(off_ms / repeats));
+    json_object_set_new(r, "on_ms", json_real(on_ms / repeats));
+    return r;
+}
+
+static double number(const json_t *r, const char *key)
+{
+    return json_number_value(json_object_get(r, key));
 }
 
 static void print_task(const json_t *r)
 {
-    int tokens = (int)json_integer_value(json_object_get(r, "tokens")), steps = (int)json_integer_value(json_object_get(r, "steps"));
-    int drafted = (int)json_integer_value(json_object_get(r, "drafted")), right = (int)json_integer_value(json_object_get(r, "accepted"));
-    printf("%-8s %-22s %4d tokens %4d steps %5.2f a step  %.2f right  %.2f (%.2f, %.2f)\n", json_string_value(json_object_get(r, "kind")),
-           json_string_value(json_object_get(r, "task")), tokens, steps, (double)tokens / steps, drafted ? (double)right / drafted : 0,
-           json_number_value(json_object_get(r, "gain")), json_number_value(json_object_get(r, "gain_least")),
-           json_number_value(json_object_get(r, "gain_most")));
+    double drafted = number(r, "drafted");
+    printf("%-8s %-22s %4.0f tokens %4.0f steps %5.2f a step  %.2f right  %.2f (%.2f, %.2f)\n",
+           json_string_value(json_object_get(r, "kind")), json_string_value(json_object_get(r, "task")), number(r, "tokens"),
+           number(r, "steps"), number(r, "tokens") / number(r, "steps"), drafted > 0 ? number(r, "accepted") / drafted : 0,
+           number(r, "gain"), number(r, "gain_least"), number(r, "gain_most"));
     fflush(stdout);
 }
 
@@ -198,8 +209,8 @@ static void print_kinds(const json_t *list)
         json_t *r;
         json_array_foreach(list, i, r) {
             if (strcmp(json_string_value(json_object_get(r, "kind")), kinds[k]) != 0) continue;
-            off += json_number_value(json_object_get(r, "off_ms"));
-            on += json_number_value(json_object_get(r, "on_ms"));
+            off += number(r, "off_ms");
+            on += number(r, "on_ms");
         }
         if (on > 0) printf("%-8s all: %.2f\n", kinds[k], off / on);
     }

@@ -69,7 +69,8 @@ void hy_spec_cost_add(hy_spec_cost *c, uint32_t n_row, double ms)
     uint32_t i = find(n_row, &part);
     part = HY_MIN(part, 1);
     uint32_t at = part < 0.5 ? i : i + 1;
-    double first = c->seen[at] < 4 ? 0.3 : 0.1, rate = first * rare(c, at); /* what was measured at start may be wrong */
+    double first = c->seen[at] < 4 ? 0.3 : 0.1; /* what was measured at start may be wrong */
+    double rate = first * rare(c, at);
     c->scale *= 1 + 0.1 * (ratio - 1);
     c->shape[i] *= 1 + rate * (1 - part) * (ratio - 1);
     c->shape[i + 1] *= 1 + rate * part * (ratio - 1);

@@ -87,7 +87,8 @@ static void try_one(hy_spec_want *w, uint32_t n_want, uint32_t n_base, uint32_t 
     if (room < TRY) return;
     for (uint32_t i = 0; i < n_want; i++) {
         if (!w[i].pace || w[i].n || w[i].most == 0 || !hy_spec_pace_step(w[i].pace)) continue;
-        if (!could_pay(&w[i], n_base, room, target, draft) || !hy_spec_pace_may(w[i].pace, TRY * price(&w[i], n_base, target, draft))) {
+        double cost = TRY * price(&w[i], n_base, target, draft);
+        if (!hy_spec_pace_may(w[i].pace, cost) || !could_pay(&w[i], n_base, room, target, draft)) {
             w[i].pace->wait = LATER;
             continue;
         }
