@@ -130,6 +130,12 @@ static hy_status fresh(const hy_options *o, const hy_tune_params *p, hy_tune_goa
         set_up(s, b);
         st = hy_tune_run(s, err);
     }
+    if (st == HY_E_CANCELLED && b->timed_out)
+        st = hy_fail(err, HY_E_LIMIT, "%g minutes are too short for this model on this machine", p->minutes);
+    if (st == HY_OK && b->timed_out) {
+        s->stopped = false;
+        s->out_of_time = true;
+    }
     if (st == HY_OK) {
         hy_buf lines = { 0 }, config = { 0 };
         *out = hy_tune_json(b, s);

@@ -156,7 +156,9 @@ typedef struct hy_tune_bench {
     size_t n_task_ids[4];
     double ppl_base;           /* of the defaults; 0: not measured yet */
     uint64_t n_scored;
+    uint32_t task_most;        /* tokens of a task's prompt: its end counts */
     bool cancelled;
+    bool timed_out;            /* one measurement alone took far too long */
 } hy_tune_bench;
 
 /* Opens the defaults, learns what they took, and fills place and knobs. */

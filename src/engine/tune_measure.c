@@ -10,6 +10,7 @@
 #define SAMPLE_MOST 7
 #define WARM_TOKENS 64
 #define SAMPLES 60             /* that a search should have time for */
+#define TOO_LONG 1.25          /* times the time: what runs then is stopped */
 #define PPL_WINDOWS 8
 
 static bool over(hy_tune_bench *b)
@@ -17,7 +18,8 @@ static bool over(hy_tune_bench *b)
     double s = (double)(hy_now_us() - b->us_start) / 1e6, all = b->params.minutes * 60;
     if (b->params.progress && b->params.progress(b->params.progress_ctx, (uint64_t)HY_MIN(s, all), (uint64_t)all))
         b->cancelled = true;
-    return b->cancelled;
+    if (!b->cancelled && s > TOO_LONG * all + 5) b->timed_out = true;
+    return b->cancelled || b->timed_out;
 }
 
 /* hy_options.progress: loading shows nothing of its own, but it can be stopped. */
@@ -93,7 +95,8 @@ static hy_status together(hy_tune_bench *b, hy_engine *e, double *s_token, doubl
         hy_params p;
         uint32_t kind = n_begun % HY_COUNT(hy_tune_task), n_ctx = b->place.n_ctx;
         uint32_t n_in = (uint32_t)HY_MIN(b->n_task_ids[kind], n_ctx > b->params.n_gen ? n_ctx - b->params.n_gen : 1);
-        params_of(&p, b->task_ids[kind], n_in, b->params.n_gen);
+        n_in = HY_MIN(n_in, b->task_most);
+        params_of(&p, b->task_ids[kind] + b->n_task_ids[kind] - n_in, n_in, b->params.n_gen);
         s = hy_submit(e, &p, &r[n_begun], err);
         if (s != HY_OK) break;
     }
@@ -300,9 +303,12 @@ static hy_status prompts(hy_tune_bench *b, const hy_engine *e, hy_err *err)
     for (size_t i = b->n_text_ids; i < n; i++)
         ids[i] = ids[1 + (i - 1) % (b->n_text_ids - 1)]; /* the first may be BOS */
     p->n_prompt = n;
-    for (size_t i = 0; i < HY_COUNT(hy_tune_task); i++)
+    b->task_most = 0;
+    for (size_t i = 0; i < HY_COUNT(hy_tune_task); i++) {
         HY_TRY(hy_engine_tokenize(e, hy_tune_task[i], strlen(hy_tune_task[i]), true, false, &b->task_ids[i],
                                   &b->n_task_ids[i], err));
+        b->task_most = HY_MAX(b->task_most, (uint32_t)b->n_task_ids[i]);
+    }
     return HY_OK;
 }
 
@@ -318,13 +324,23 @@ static void learn(hy_tune_bench *b, const hy_engine *e)
     p->kv_type = f.kv_type; /* a literal of the kv types' table */
 }
 
-/* Answers so short that there is time for enough samples. */
+/* Prompts and answers so short that there is time for enough samples. Memory is no matter of a prompt's length; the
+ * time to the first token is what its goal is about, and stays. */
 static hy_status shorten(hy_tune_bench *b, hy_engine *e, hy_err *err)
 {
     double token, ttft, most = b->params.minutes * 60 / SAMPLES;
+    if (b->place.goal == HY_TUNE_TTFT) return HY_OK;
     HY_TRY(together(b, e, &token, &ttft, err));
-    double takes = token * b->params.n_gen * b->params.n_stream;
-    if (takes > most) b->params.n_gen = HY_MAX(HY_MIN(8u, b->params.n_gen), (uint32_t)(b->params.n_gen * most / takes));
+    double share = most / (token * b->params.n_gen * b->params.n_stream);
+    if (share < 1) {
+        b->params.n_gen = HY_MAX(HY_MIN(16u, b->params.n_gen), (uint32_t)(b->params.n_gen * share));
+        b->task_most = HY_MAX(24u, (uint32_t)(b->task_most * share));
+    }
+    if (b->place.goal != HY_TUNE_MEMORY) return HY_OK;
+    HY_TRY(one_prompt(b, e, b->params.n_prompt, &ttft, err));
+    if (ttft > 1e3 * most)
+        b->params.n_prompt = HY_MAX(HY_MIN(96u, b->params.n_prompt),
+                                    (uint32_t)(b->params.n_prompt * 1e3 * most / ttft));
     return HY_OK;
 }
 
@@ -355,8 +371,8 @@ hy_status hy_tune_bench_open(hy_tune_bench *b, hy_err *err)
     size_t all = b->n_task_ids[0] * b->params.n_stream;
     p->n_prompt = p->goal == HY_TUNE_TTFT ? b->params.n_prompt : (uint32_t)HY_MIN(all, 1u << 20);
     hy_tune_knobs(p, b->knob);
-    HY_TRY(warm(b, e, err));
-    return p->goal == HY_TUNE_TTFT ? HY_OK : shorten(b, e, err);
+    HY_TRY(one_prompt(b, e, HY_MIN((uint32_t)WARM_TOKENS, b->params.n_prompt), &(double){ 0 }, err));
+    return shorten(b, e, err);
 }
 
 void hy_tune_bench_close(hy_tune_bench *b)

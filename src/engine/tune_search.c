@@ -9,6 +9,7 @@
 
 #define ROUNDS_LEAST 3         /* before a value may be kept */
 #define FOR_FINAL 0.78         /* of the time: from there on nothing new is begun */
+#define FOR_BEGIN 0.2          /* of the time: from there on one sample of the defaults must do */
 #define HOPELESS 1.25          /* one round is enough to strike such a ratio out */
 #define PASSES 2
 
@@ -332,14 +333,16 @@ static hy_status begin(hy_tune_search *s, hy_err *err)
 {
     hy_tune_sample v[ROUNDS_LEAST];
     const hy_tune_point none = { { 0 } };
-    for (uint32_t i = 0; i < ROUNDS_LEAST; i++) {
-        HY_TRY(take(s, &none, &v[i], err));
-        medians(v, i + 1, &s->last_default);
+    hy_status st = HY_OK;
+    for (uint32_t i = 0; i < ROUNDS_LEAST && st == HY_OK; i++) {
+        if (i && s->field.spent(s->field.ctx) > FOR_BEGIN) break;
+        st = take(s, &none, &v[i], err);
+        if (st == HY_OK) medians(v, i + 1, &s->last_default);
     }
     s->cost_default = s->last_default.cost;
     back_to_defaults(s);
     s->in_limits = beyond(s, &s->last_default) <= 1;
-    return HY_OK;
+    return st;
 }
 
 /* Stopped before the end: the comparisons so far are what is known. */
@@ -361,8 +364,9 @@ hy_status hy_tune_run(hy_tune_search *s, hy_err *err)
     s->best_share[0] = s->best_share[1] = 1;
     s->n_trial = s->n_measured = s->n_final = 0;
     s->stopped = s->out_of_time = false;
-    HY_TRY(begin(s, err));
-    hy_status st = search(s, err);
+    hy_status st = begin(s, err);
+    if (st != HY_OK && s->n_measured == 0) return st;
+    if (st == HY_OK) st = search(s, err);
     if (st == HY_OK) st = confirm(s, err);
     if (st != HY_E_CANCELLED) return st;
     as_it_stands(s);
