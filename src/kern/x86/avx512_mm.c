@@ -3,7 +3,7 @@
 
 #define MM_TILE 8
 #ifndef MM_FEW
-#define MM_FEW 8
+#define MM_FEW 32
 #endif
 #define MM_TILE_F 4
 #define MM_NP 4
