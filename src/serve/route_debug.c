@@ -69,10 +69,8 @@ static void refuse(hy_exchange *x, const hy_err *err)
         hy_x_fail(x, NULL, err);
         return;
     }
-    char after[16];
-    snprintf(after, sizeof after, "%.0f", ceil(left));
-    hy_x_set_header(x, "Retry-After", after);
-    hy_x_error(x, 409, "profile_running", NULL, "another profile runs; it is over in %s s", after);
+    hy_x_retry_after(x, left);
+    hy_x_error(x, 409, "profile_running", NULL, "another profile runs; it is over in %.0f s", ceil(left));
 }
 
 void hy_route_profile(hy_exchange *x)
