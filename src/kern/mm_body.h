@@ -492,7 +492,7 @@ static void tiles_f(const float *const *w, uint32_t kb, const float *const *x, f
     }
 }
 
-#define NF 16                  /* tokens a block */
+#define NF (8 * MM_TILE_F)      /* tokens a block */
 
 /* Panels i .. i + np - 1 for tokens t0 .. t0 + n - 1. */
 static void block_f(const hy_mm *m, dequant_fn *dequant_to, uint64_t i, uint32_t np, uint32_t t0,

@@ -5,7 +5,7 @@
 #ifndef MM_FEW
 #define MM_FEW 32
 #endif
-#define MM_TILE_F 4
+#define MM_TILE_F 6
 #define MM_NP 4
 
 #include "kern/mm_body.h"
