@@ -25,6 +25,7 @@ typedef struct hy_tune_sample {
 typedef enum hy_tune_verdict {
     HY_TUNE_BETTER,            /* kept */
     HY_TUNE_WORSE,             /* costs more, or as much */
+    HY_TUNE_BEHIND,            /* another value of the setting is better still */
     HY_TUNE_NOISE,             /* costs less, but not by more than the measurements differ among themselves */
     HY_TUNE_LIMIT,             /* a guard is above its limit */
     HY_TUNE_LOSS,              /* loses more quality than allowed: not measured further */

@@ -9,6 +9,7 @@
 static const char *const verdict_name[] = {
     [HY_TUNE_BETTER] = "kept",
     [HY_TUNE_WORSE] = "no better",
+    [HY_TUNE_BEHIND] = "another value is better",
     [HY_TUNE_NOISE] = "within noise",
     [HY_TUNE_LIMIT] = "beyond a limit",
     [HY_TUNE_LOSS] = "loses too much quality",

@@ -218,9 +218,10 @@ static hy_status one_knob(hy_tune_search *s, uint32_t knob, bool *changed, hy_er
     runner *first = NULL;
     for (uint32_t i = 0; i < n; i++)
         if (r[i].trial->verdict == HY_TUNE_BETTER && (!first || r[i].trial->ratio < first->trial->ratio)) first = &r[i];
-    for (uint32_t i = 0; i < n; i++)
-        if (&r[i] != first && r[i].trial->verdict == HY_TUNE_BETTER)
-            r[i].trial->verdict = HY_TUNE_WORSE; /* than the winner */
+    for (uint32_t i = 0; i < n; i++) /* struck out while it led the best point, or beaten at the end */
+        if (&r[i] != first && (r[i].trial->verdict == HY_TUNE_BETTER ||
+                               (r[i].out && r[i].n && r[i].trial->verdict == HY_TUNE_NO_TIME)))
+            r[i].trial->verdict = HY_TUNE_BEHIND;
     if (first) {
         s->best = first->point;
         (void)shares(s, first, (const double[2]){ s->best_share[0], s->best_share[1] }, s->best_share);
