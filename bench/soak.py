@@ -67,8 +67,8 @@ class Soak:
     # ---- what users do ---------------------------------------------------------------------------
 
     def body(self, rng, stream, most=48):
-        text = " ".join(rng.choice(WORDS) for _ in range(rng.choice((5, 20, 60, 200))))
-        b = {"messages": [{"role": "system", "content": "You are helper %d. " % rng.randrange(4) * 12}, {"role": "user", "content": text}],
+        text = " ".join(rng.choice(WORDS) for _ in range(rng.choice((5, 20, 60, 200)) // self.a.shorter or 1))
+        b = {"messages": [{"role": "system", "content": "You are helper %d. " % rng.randrange(4) * (12 // self.a.shorter or 1)}, {"role": "user", "content": text}],
              "max_tokens": rng.randrange(1, most), "temperature": rng.choice((0, 0.8, 1.3)), "seed": rng.randrange(1 << 30), "stream": stream}
         if rng.random() < 0.15:
             b["n"] = rng.randrange(2, 4)
@@ -253,6 +253,7 @@ def main():
     p.add_argument("--threads", type=int, default=12)
     p.add_argument("--flags", default="--parallel 16 --ctx 1024 --kv-tokens 6000")
     p.add_argument("--slow", type=float, default=1)
+    p.add_argument("--shorter", type=int, default=1, help="prompts are so many times shorter: for tiny models")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--json")
     a = p.parse_args()

@@ -61,7 +61,7 @@ typedef struct hy_options {
     const char *weights;       /* NULL: as in the file; else a type to quantise float weights to */
     bool act_f32;              /* keep activations in F32 with quantised weights */
     bool no_fuse;              /* run the primitive form of the plan: only to be measured */
-    bool pin;                  /* pin threads to cores */
+    bool pin;                  /* pin threads to cores; always done on machines with several memory nodes */
     bool packed_cache;         /* keep the packed weights beside the model (or in the cache folder): the next start
                                   maps them, and processes share them */
     double itl_target_ms;      /* longest wished gap between two tokens of a running answer; 0: 100. A step

@@ -195,23 +195,6 @@ HY_INLINE uint32_t hy_logit_blocks(uint32_t n_vocab)
 /* Measures one block: n logits at x, n <= HY_LOGIT_BLOCK; sum NULL: not wanted. */
 typedef void hy_logit_block_fn(const void *ctx, const float *x, uint32_t n, float temperature, float *max, float *sum);
 
-/* ---- rows of logits, in blocks ----------------------------------------------------------------- */
-
-/* What is known of a row of logits without reading it again. The last matrix product keeps it while its outputs are
- * hot, the sampler reads it; block b is tokens [b * HY_LOGIT_BLOCK, (b + 1) * HY_LOGIT_BLOCK). */
-#define HY_LOGIT_BLOCK 256
-typedef struct hy_logit_row {
-    float temperature;         /* of sum; 0: no sums */
-    float *max;                /* [blocks] the largest logit of each */
-    float *sum;                /* [blocks] the sum of exp(logit / temperature - max / temperature) */
-} hy_logit_row;
-HY_INLINE uint32_t hy_logit_blocks(uint32_t n_vocab)
-{
-    return n_vocab / HY_LOGIT_BLOCK + (n_vocab % HY_LOGIT_BLOCK != 0);
-}
-/* Measures one block: n logits at x, n <= HY_LOGIT_BLOCK; sum NULL: not wanted. */
-typedef void hy_logit_block_fn(const void *ctx, const float *x, uint32_t n, float temperature, float *max, float *sum);
-
 /* ---- numbers from text ----------------------------------------------------------------------- */
 
 /* The whole string must be the number; `what` names it in the message, which gives the limits. */

@@ -136,10 +136,10 @@ bool cli_flush(void);
 int cli_flush_errno(void);
 /* A name out of a file, for a terminal: control characters become '?'; cut at 127 bytes. */
 const char *cli_clean(const char *s, char out[128]);
-/* JSON string literal on stdout. */
 /* ", 30 of 40 drafted right (90 60 % by place), about 1.4 times the plain speed"; "" where nothing was drafted. */
 #define CLI_DRAFTS 192
 void cli_drafts(const hy_usage *u, char out[CLI_DRAFTS]);
+/* JSON string literal on stdout. */
 void cli_put_json_string(const char *s, size_t n);
 /* Fills a->params and the engine's options from the parsed values; a->bias gives bias[]. */
 bool cli_finish_options(const char *command, cli_args *a, hy_bias *bias);

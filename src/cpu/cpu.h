@@ -63,6 +63,12 @@ typedef void hy_team_fn(void *arg, hy_worker *w);
 /* pin: workers 1.. stay on one processor each, in the order of hwloc's cores; the caller's own
  * affinity is left alone. Workers take no signals. 1 to HY_THREADS_MAX threads, else HY_E_ARG. */
 hy_status hy_team_open(hy_team **out, uint32_t n_threads, bool pin, hy_err *err);
+/* The calling thread, who is worker 0, takes that worker's processor if the team is pinned, so that memory it
+ * touches first lies near to where it is read. Returns whether it moved; `before` is then for hy_team_stand, which
+ * gives the thread back its affinity. */
+typedef struct hy_seat { uint64_t cpus[16]; } hy_seat; /* a cpu_set_t */
+bool hy_team_sit(const hy_team *t, hy_seat *before);
+void hy_team_stand(const hy_seat *before);
 uint32_t hy_team_size(const hy_team *t);         /* all its threads */
 /* How many take part in the runs to come, 1 to its size (more counts as all); the others sleep and cost
  * nothing. At first all. */

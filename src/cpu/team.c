@@ -45,6 +45,8 @@ struct hy_team {
     uint32_t n_use;     /* of the runs to come */
     uint32_t n_turn, n_last; /* turns so far; how many took part in the last */
     uint32_t n_spin;    /* up to so many may spin */
+    bool pinned;
+    uint32_t cpu_first; /* worker 0's processor, if pinned */
     bool stop;          /* fn, arg, stop: written before turn moves, read after */
     hy_team_fn *fn;
     void *arg;
@@ -201,6 +203,21 @@ static void pin_thread(pthread_t thread, uint32_t cpu)
     hy_free(set);
 }
 
+_Static_assert(sizeof(cpu_set_t) == sizeof(hy_seat), "a seat holds an affinity mask");
+
+bool hy_team_sit(const hy_team *t, hy_seat *before)
+{
+    if (!t->pinned || sched_getaffinity(0, sizeof *before, (cpu_set_t *)before->cpus) != 0) return false;
+    pin_thread(pthread_self(), t->cpu_first);
+    return true;
+}
+
+void hy_team_stand(const hy_seat *before)
+{
+    /* failing only costs speed */
+    (void)sched_setaffinity(0, sizeof *before, (const cpu_set_t *)before->cpus);
+}
+
 /* Spinning with fewer processors than threads keeps from work the one that is waited for. */
 static uint32_t most_that_spin(void)
 {
@@ -213,6 +230,8 @@ static uint32_t most_that_spin(void)
 static hy_status start_threads(hy_team *t, bool pin, uint32_t *n_started, hy_err *err)
 {
     uint32_t cpus[HY_THREADS_MAX], n_cpu = pin ? hy_topology_pin_order(cpus, HY_THREADS_MAX) : 0;
+    t->pinned = n_cpu > 0;
+    if (n_cpu) t->cpu_first = cpus[0];
     sigset_t all, old;
     /* Signals are for the program's own threads. */
     sigfillset(&all);

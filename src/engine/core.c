@@ -87,7 +87,10 @@ static hy_status load_model(hy_core *c, const hy_options *o, bool session, hy_er
 {
     hy_kernels kern;
     HY_TRY(hy_core_kernels(&kern, o->isa, err));
-    HY_TRY(hy_team_open(&c->team, hy_threads_team(o), o->pin, err));
+    hy_topology top;
+    hy_cpu_topology(&top);
+    /* with several memory nodes, who packs a panel is who reads it, and stays there */
+    HY_TRY(hy_team_open(&c->team, hy_threads_team(o), o->pin || top.n_numa > 1, err));
     HY_TRY(hy_file_open(&c->file, o->model, err));
     if (c->file->n_tensor == 0)
         return hy_fail(err, HY_E_FORMAT, "%s holds a vocabulary but no weights", o->model);
@@ -99,7 +102,10 @@ static hy_status load_model(hy_core *c, const hy_options *o, bool session, hy_er
     hy_load_opts lo = { .kern = &kern, .team = c->team, .progress = on_progress, .progress_ctx = &l,
                         .cancel = &l.cancel, .quantise = o->weights ? (int)q : -1, .every = o->weights_all, .quick_start = !session,
                         .small_pages = o->no_huge_pages, .packed = packed.path, .n_packed = packed.n };
+    hy_seat seat;
+    bool sat = hy_team_sit(c->team, &seat);
     hy_status s = hy_model_load(&c->model, c->file, &lo, err);
+    if (sat) hy_team_stand(&seat);
     hy_packed_paths_free(&packed);
     if (s != HY_OK) return s;
     if (session && !hy_tok_in_file(c->file)) return HY_OK;

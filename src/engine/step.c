@@ -164,6 +164,8 @@ void *hy_engine_main(void *engine)
     e->sched.o.ctx = e;
     e->sched.o.on_start = on_start;
     e->sched.o.on_pause = on_pause;
+    hy_seat before;
+    (void)hy_team_sit(e->core->team, &before); /* for good: the thread ends with the engine */
     for (;;) {
         uint32_t seen = atomic_load(&e->wake);
         hy_engine_do_commands(e, false);

@@ -56,7 +56,7 @@ typedef struct packer {
     uint8_t *scratch;              /* of all workers */
     uint64_t scratch_bytes;        /* of one: transposed rows, packed rows, one F32 row */
     uint64_t src_bytes, dst_bytes; /* of a row, in the file's type and the packed one */
-    uint64_t first, last;          /* panels of all parts, of this slab */
+    uint64_t slab, n_slab;         /* the one being packed: a piece of every worker's share */
     _Atomic uint64_t need_ns, need_bytes; /* what the slab's memory took, of all threads' time */
     bool small;                    /* huge pages turned out to be dear */
 } packer;
@@ -160,19 +160,31 @@ static void look_at_pages(packer *p)
     if (p->small || !p->l->opts->quick_start || p->need_bytes < 2 * per) return;
     p->small = p->need_ns / (p->need_bytes / per) > dear_ns;
     p->need_ns = p->need_bytes = 0;
-    const hy_panels *w = &p->j->w->panels[(p->last - 1) / p->j->w->panels[0].n_panel];
-    uint64_t at = HY_ROUND_UP((uint64_t)(w->data - mem->data) + ((p->last - 1) % w->n_panel + 1) * w->panel_bytes, per);
+    const hy_panels *last = &p->j->w->panels[p->j->n_part - 1]; /* this matrix is begun in all places */
+    uint64_t at = HY_ROUND_UP((uint64_t)(last->data - mem->data) + last->n_panel * last->panel_bytes, per);
     if (p->small && at < mem->bytes) hy_big_small_pages(mem->data + at, (size_t)(mem->bytes - at));
+}
+
+/* A worker's panels of this slab. It packs what it will read when the plan runs (op_matmul shares columns the same
+ * way, but for those of joined matrices near the border): on machines with several memory nodes the first touch puts
+ * them near it. */
+static void own_piece(const packer *p, const hy_worker *w, uint64_t *first, uint64_t *last)
+{
+    const hy_load_job *j = p->j;
+    uint64_t a, b;
+    hy_share(j->w->panels[0].n_panel * j->n_part, 1, w, &a, &b);
+    *first = a + (b - a) * p->slab / p->n_slab;
+    *last = a + (b - a) * (p->slab + 1) / p->n_slab;
 }
 
 static void pack_share(void *arg, hy_worker *w)
 {
     packer *p = arg;
     uint64_t n_panel = p->j->w->panels[0].n_panel, first, last;
-    hy_share(p->last - p->first, 1, w, &first, &last);
-    with_pages(p, p->first + first, p->first + last, false, hy_file_need_bytes);
-    if (first < last) need_panels(p, p->first + first, p->first + last);
-    for (uint64_t i = p->first + first; i < p->first + last; i++) {
+    own_piece(p, w, &first, &last);
+    with_pages(p, first, last, false, hy_file_need_bytes);
+    if (first < last) need_panels(p, first, last);
+    for (uint64_t i = first; i < last; i++) {
         if (cancelled(p->l->opts)) return;
         pack_one(p, (uint32_t)(i / n_panel), i % n_panel, p->scratch + w->i * p->scratch_bytes);
     }
@@ -193,17 +205,23 @@ static uint64_t scratch_of(const hy_load_job *j, uint32_t panel, packer *p)
 static void run_pack(packer *p)
 {
     const hy_panels *w = &p->j->w->panels[0];
-    uint64_t all = w->n_panel * p->j->n_part, each = HY_MAX(SLAB_BYTES / (w->p * p->src_bytes), 1);
+    uint64_t bytes = w->n_panel * p->j->n_part * w->p * p->src_bytes;
     hy_team *team = p->l->opts->team;
-    for (p->first = 0; p->first < all; p->first = p->last) {
-        p->last = HY_MIN(all, p->first + each);
-        hy_worker alone = {.n = 1};
+    hy_worker alone = {.n = 1};
+    p->n_slab = HY_MAX((bytes + SLAB_BYTES - 1) / SLAB_BYTES, 1);
+    for (p->slab = 0; p->slab < p->n_slab; p->slab++) {
         if (team) hy_team_run(team, pack_share, p);
         else pack_share(p, &alone);
         if (cancelled(p->l->opts)) return;
         look_at_pages(p);
+        if (p->slab + 1 == p->n_slab) return;
         /* a model is never in memory twice; what is read more than once goes with the whole tensor */
-        if (p->last < all) with_pages(p, p->first, p->last, true, hy_file_done_with_bytes);
+        uint32_t n = team ? hy_team_used(team) : 1;
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t first, last;
+            own_piece(p, &(hy_worker){.i = i, .n = n}, &first, &last);
+            with_pages(p, first, last, true, hy_file_done_with_bytes);
+        }
     }
 }
 

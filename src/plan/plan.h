@@ -160,7 +160,6 @@ typedef struct hy_plan_span {
     int32_t i_layer;           /* -1: outside the layers */
 } hy_plan_span;
 hy_status hy_plan_trace(hy_plan *p, uint32_t n_thread, uint32_t n_span, hy_err *err);
-typedef void hy_plan_span_fn(void *ctx, uint32_t i_thread, const hy_plan_span *s);
 /* [n_thread][n_span] spans, of which each thread wrote n_taken and the last n_span are there. */
 typedef struct hy_plan_rings {
     hy_plan_span *span;
@@ -170,6 +169,7 @@ typedef struct hy_plan_rings {
 /* The same into memory of the caller's; a zeroed one ends it. Between steps, once timing has been on. */
 void hy_plan_trace_into(hy_plan *p, hy_plan_rings r);
 hy_plan_rings hy_plan_traced(const hy_plan *p);
+typedef void hy_plan_span_fn(void *ctx, uint32_t i_thread, const hy_plan_span *s);
 void hy_plan_each_span(const hy_plan_rings *r, hy_plan_span_fn *fn, void *ctx); /* by thread, oldest first */
 
 /* Shows the inputs of every matrix multiplication, as floats, before it runs: n_tok rows of k, `stride`

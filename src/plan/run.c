@@ -60,7 +60,6 @@ static void walk(void *arg, hy_worker *w)
         if (lap.t) hy_lap_entry(&lap, p, i, w, ns_done);
     }
     if (p->b->kept && p->b->n_out && !hy_keeps_logits(p, &p->entry[p->n_entry - 1])) hy_op_keep_share(p, w);
-    if (p->b->kept && p->b->n_out && !hy_keeps_logits(p, &p->entry[p->n_entry - 1])) hy_op_keep_share(p, w);
     hy_lap_end(&lap, w);
 }
 
