@@ -20,7 +20,7 @@ static void good(step *s, drive *d)
 {
     *s = (step){ .tok = { 1, 2, 3, 4, 5 }, .pos = { 0, 1, 2, 0, 1 }, .out = { 2, 4 },
                  .row = { { &d->t[0], 0, 3, 0, 0 }, { &d->t[1], 3, 2, 0, 0 } } };
-    s->b = (hy_batch){ 5, s->tok, s->pos, 2, s->row, 2, s->out, 0 };
+    s->b = (hy_batch){ .n_tok = 5, .token = s->tok, .pos = s->pos, .n_row = 2, .row = s->row, .n_out = 2, .out_tok = s->out };
 }
 
 static void refused(drive *d, step *s, float *logits, hy_status code, const char *word)
@@ -94,7 +94,7 @@ static void slid_pages_are_refused(void **state)
     hy_kv_truncate(d.kv, &d.t[0], 40);
     DRIVE_OK(hy_kv_reserve(d.kv, &d.t[0], 41, err));
     hy_row row = { &d.t[0], 0, 1, 40, 0 };
-    hy_batch b = { 1, tok, &pos, 1, &row, 0, NULL, 0 };
+    hy_batch b = { .n_tok = 1, .token = tok, .pos = &pos, .n_row = 1, .row = &row };
     hy_err err = { 0 };
     assert_int_equal(hy_plan_run(d.plan, d.team, d.kv, &b, NULL, &err), HY_E_ARG);
     assert_non_null(strstr(err.msg, "slid out"));
