@@ -167,7 +167,15 @@ class Leaving(Case):
         r.s.shutdown(socket.SHUT_WR)
         self.assertEqual(r.response()[0], 200)  # nobody needs to ask there
         r.close()
+
+        def running():
+            c = connect()
+            c.request("GET", "/stats")
+            number = json.loads(c.response()[2])["number"]
+            c.close()
+            return number["vllm:num_requests_running"] == 1
         r = self.begin(LONG, connect)
+        until("the request to run: who leaves before it is read is not seen at all", running)
         r.close()
         s.wait_log("gone=1")
         s.close(self)
