@@ -40,6 +40,7 @@ static const char *with_spread(const json_t *row, const char *key, char out[40])
     double v, n, least, most;
     bool has = ablation_number(row, key, &v);
     ablation_short(has, v, m);
+    if (has && v > 0 && v < 0.01) snprintf(m, sizeof m, "<0.01"); /* the column's width; the JSON has it all */
     snprintf(path, sizeof path, "spread.%s.0", key);
     bool spread = has && ablation_number(row, path, &least);
     path[strlen(path) - 1] = '1';

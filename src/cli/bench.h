@@ -28,6 +28,7 @@ typedef struct bench_keep {
     const cli_args *a;
     char *machine, *folder, *flags; /* owned */
     char model[17], at[24];
+    uint32_t at_us;            /* within the second */
     json_t *kept;              /* array, the newest first */
     const json_t *base;        /* in kept; NULL: nothing to compare with */
     double floor;

@@ -190,9 +190,11 @@ bool bench_keep_open(bench_keep *k, const cli_args *a)
     k->folder = folder.data;
     k->flags = flags_of(a);
     k->kept = json_array();
-    time_t now = time(NULL);
+    struct timespec now = { 0 };
     struct tm tm;
-    if (gmtime_r(&now, &tm)) strftime(k->at, sizeof k->at, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    clock_gettime(CLOCK_REALTIME, &now);
+    k->at_us = (uint32_t)(now.tv_nsec / 1000);
+    if (gmtime_r(&now.tv_sec, &tm)) strftime(k->at, sizeof k->at, "%Y-%m-%dT%H:%M:%SZ", &tm);
     if (folder.failed || !k->flags || !k->kept) return cli_error("bench", "out of memory"), false;
     if (getloadavg(&k->load, 1) != 1) k->load = -1;
     if (a->compare) load_all(k);
@@ -355,8 +357,7 @@ bool bench_keep_save(const bench_keep *k, const bench_shape *list, uint32_t n_sh
     hy_buf path = { 0 };
     hy_err err;
     prefix_of(k, begin);
-    hy_buf_printf(&path, "%s/%s%s-%" PRIu64 ".json", k->folder, begin, k->at,
-                  hy_now_us() % 1000000); /* two in a second */
+    hy_buf_printf(&path, "%s/%s%s-%06u.json", k->folder, begin, k->at, k->at_us); /* names are in the order of time */
     bool good = text && !path.failed;
     if (!good) cli_error("bench", "out of memory");
     else if (!hy_make_folders(path.data))
