@@ -2,7 +2,10 @@
  * connections by being set on their sessions before the handshake; those that are open keep the one they began with. */
 #include "serve/tls.h"
 #include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <string.h>
+
+#define CHAIN_MAX 32           /* certificates of a file */
 
 struct hy_tls {
     uint32_t refs;
@@ -11,14 +14,34 @@ struct hy_tls {
     gnutls_certificate_credentials_t cred;
 };
 
+/* Both parts read one by one: gnutls_certificate_set_x509_key_mem loses the certificate of a broken pair (3.7). */
+static int set_pair(hy_tls *t)
+{
+    const gnutls_datum_t cert = { (unsigned char *)t->cert, (unsigned)t->n_cert };
+    const gnutls_datum_t key = { (unsigned char *)t->key, (unsigned)t->n_key };
+    gnutls_x509_privkey_t own;
+    int rc = gnutls_x509_privkey_init(&own);
+    if (rc < 0) return rc;
+    gnutls_x509_crt_t chain[CHAIN_MAX];
+    unsigned n = CHAIN_MAX;
+    rc = gnutls_x509_privkey_import2(own, &key, GNUTLS_X509_FMT_PEM, NULL, 0);
+    if (rc >= 0) {
+        rc = gnutls_x509_crt_list_import(chain, &n, &cert, GNUTLS_X509_FMT_PEM, GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED);
+        if (rc >= 0) {
+            rc = gnutls_certificate_set_x509_key(t->cred, chain, (int)n, own); /* keeps copies */
+            for (unsigned i = 0; i < n; i++) gnutls_x509_crt_deinit(chain[i]);
+        }
+    }
+    gnutls_x509_privkey_deinit(own);
+    return rc;
+}
+
 static hy_status load(hy_tls *t, const char *cert_path, const char *key_path, hy_err *err)
 {
     HY_TRY(hy_read_file(cert_path, HY_MIB, &t->cert, &t->n_cert, err));
     HY_TRY(hy_read_file(key_path, HY_MIB, &t->key, &t->n_key, err));
     if (gnutls_certificate_allocate_credentials(&t->cred) < 0) return hy_fail_memory(err, "certificate", t->n_cert);
-    const gnutls_datum_t cert = { (unsigned char *)t->cert, (unsigned)t->n_cert };
-    const gnutls_datum_t key = { (unsigned char *)t->key, (unsigned)t->n_key };
-    int rc = gnutls_certificate_set_x509_key_mem(t->cred, &cert, &key, GNUTLS_X509_FMT_PEM);
+    int rc = set_pair(t);
     if (rc < 0)
         return hy_fail(err, HY_E_FORMAT, "TLS: certificate %s and key %s: %s", cert_path, key_path, gnutls_strerror(rc));
     return HY_OK;
