@@ -143,6 +143,8 @@ class Soak:
         acts = [self.chat] * 5 + [self.stream] * 5 + [self.cut] * 4 + [self.bad] * 2 + [self.other] * 2 + [self.junk]
         while not self.stop.is_set():
             act = rng.choice(acts)
+            if self.a.every:  # all at once, then quiet
+                self.stop.wait(self.a.every - time.monotonic() % self.a.every)
             try:
                 act(rng)
             except (OSError, ValueError, http.client.HTTPException) as e:
@@ -254,6 +256,7 @@ def main():
     p.add_argument("--flags", default="--parallel 16 --ctx 1024 --kv-tokens 6000")
     p.add_argument("--slow", type=float, default=1)
     p.add_argument("--shorter", type=int, default=1, help="prompts are so many times shorter: for tiny models")
+    p.add_argument("--every", type=float, default=0, help="users act together every so many seconds, not without end")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--json")
     a = p.parse_args()
