@@ -99,26 +99,13 @@ typedef struct spread {
     double p50, p95, p99, mean, max;
 } spread;
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double at_rank(const double *v, uint32_t n, double q)
-{
-    double at = q * (n - 1);
-    uint32_t low = (uint32_t)at, high = HY_MIN(low + 1, n - 1);
-    return v[low] + (v[high] - v[low]) * (at - low);
-}
-
 static spread spread_of(double *v, uint32_t n)
 {
     spread s = { .n = n };
     if (n == 0) return s;
-    qsort(v, n, sizeof *v, by_value);
+    s.p50 = hy_quantile(v, n, 0.5), s.p95 = hy_quantile(v, n, 0.95), s.p99 = hy_quantile(v, n, 0.99); /* and sorts them */
     for (uint32_t i = 0; i < n; i++) s.mean += v[i] / n;
-    s.p50 = at_rank(v, n, 0.5), s.p95 = at_rank(v, n, 0.95), s.p99 = at_rank(v, n, 0.99), s.max = v[n - 1];
+    s.max = v[n - 1];
     return s;
 }
 

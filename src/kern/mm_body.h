@@ -33,6 +33,11 @@
 #define FEW_F 8                /* up to so many tokens float weights are used as they are read */
 #define FEW_GROUPS 16          /* a multiple of every type's strip */
 #define UNROLL _Pragma("GCC unroll 16")
+#if MM_TILE == 8
+#define UP_TO_TILE(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#else
+#define UP_TO_TILE(X) X(1) X(2) X(3) X(4)
+#endif
 
 /* A group of a panel, decoded. */
 typedef struct dec {
@@ -298,10 +303,7 @@ HY_INLINE void few_any(hy_qtype t, cursor *at, uint64_t n_group, const hy_act8 *
 {
 #define FEW(N) case N: few(t, at, n_group, *x, off, acc, first, ahead, th, N); break;
     switch (n) {
-    FEW(1) FEW(2) FEW(3) FEW(4)
-#if MM_TILE == 8
-    FEW(5) FEW(6) FEW(7) FEW(8)
-#endif
+    UP_TO_TILE(FEW)
     default: break;
     }
 #undef FEW
@@ -569,10 +571,7 @@ HY_INLINE void few_floats(hy_qtype t, const hy_mm *m)
             if (!pair) continue;
 #define FEW(N) case N: few_f(t, m, i, t0, 2, N); break;
             switch (n) {
-            FEW(1) FEW(2) FEW(3) FEW(4)
-#if MM_TILE == 8
-            FEW(5) FEW(6) FEW(7) FEW(8)
-#endif
+            UP_TO_TILE(FEW)
             default: break;
             }
 #undef FEW

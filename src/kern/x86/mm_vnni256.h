@@ -9,31 +9,5 @@
 #define MM_NP 4
 
 HY_INLINE VI v_fix_signed(VI a) { return _mm256_xor_si256(a, v_set8(-128)); }
-HY_INLINE bool mm_signed(hy_qtype t) { return false; }
-HY_INLINE int mm_offset(hy_qtype t)
-{
-    bool is_signed = t == HY_Q_Q8_0 || t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS || t == HY_Q_MXFP4;
-    return is_signed ? 128 : hy_pf_offset(t);
-}
-
-/* Types whose int8 loops are the same, by the name of one of them. */
-#define MM_CLASSES(X) X(Q8_0) X(Q4_1) X(Q2_K) X(Q3_K) X(Q6_K)
-#define MM_TYPES(X)                                                                                \
-    X(Q8_0, Q8_0) X(Q4_0, Q4_1) X(Q4_1, Q4_1) X(Q5_0, Q4_1) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
-    X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
-    X(MXFP4, Q8_0)
-
-HY_INLINE const int8_t *x_q(const int8_t *q, size_t off);
-HY_INLINE void v_dots(hy_qtype t, const VI *c, const int8_t *q, const size_t *off, VI *sum, const int n)
-{
-    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
-        VI w = c[i];
-        _Pragma("GCC unroll 4") for (int j = 0; j < n; j++) {
-            int32_t four;
-            memcpy(&four, x_q(q, off[j]) + 4 * i, 4);
-            sum[j] = v_dpbusd(sum[j], w, _mm256_set1_epi32(four));
-        }
-    }
-}
-
+#include "kern/x86/mm_dpbusd.h"
 #include "kern/mm_body.h"
