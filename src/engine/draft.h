@@ -38,7 +38,8 @@ typedef struct hy_draft_seq {
     /* of this step */
     uint32_t now;              /* one of hy_draft_by */
     bool by_model;             /* a model drafts for it */
-    uint32_t n;                /* drafted */
+    uint32_t n;                /* drafted, at most */
+    uint32_t n_share;          /* of these: its share; more where it is sure of every token so far */
     uint32_t known;            /* tokens before them */
     double reach;              /* chance that all so far are accepted */
     bool trial;
@@ -67,6 +68,8 @@ typedef struct hy_drafts {
     hy_kv *kv;                 /* own's, or the target's */
     uint32_t n_vocab, n_step;  /* of the plan */
     float *logits;             /* [n_seq, n_vocab] */
+    hy_logit_row *kept;        /* [n_seq]: what the plan kept of each row; NULL where the vocabularies differ in size */
+    float *kept_blocks;
     float *whole;              /* [target's n_vocab], where the two differ */
     hy_row *row;               /* [n_seq] */
     struct hy_request **row_req, **active; /* [n_seq] */
@@ -82,6 +85,7 @@ typedef struct hy_drafts {
     /* of this step: ms of a plain token, of a drafted row, of a request's drafts */
     double token_ms, row_ms, draft_ms;
     double read_ms;            /* of a token that the draft model reads among others */
+    uint32_t n_row;            /* of the step, so far: tokens and what is drafted */
     /* read by any thread */
     _Atomic double gain;       /* expected by the last share: tokens a ms over plain decoding's */
     _Atomic uint64_t n_drafted[HY_SPEC_MAX], n_accepted[HY_SPEC_MAX]; /* by position */

@@ -146,6 +146,20 @@ static hy_status choose(hy_drafts *d, hy_core *c, const hy_options *o, uint32_t 
     return HY_OK;
 }
 
+/* What the plan keeps of rows of logits spares the sampler most of them. */
+static bool keep(hy_drafts *d, uint32_t n_seq)
+{
+    uint32_t n_block = hy_logit_blocks(d->n_vocab);
+    d->kept = HY_NEW_ARRAY(hy_logit_row, n_seq);
+    d->kept_blocks = hy_alloc_array((size_t)n_seq * 2 * n_block, sizeof(float));
+    if (!d->kept || !d->kept_blocks) return false;
+    for (uint32_t i = 0; i < n_seq; i++) {
+        d->kept[i].max = d->kept_blocks + (size_t)i * 2 * n_block;
+        d->kept[i].sum = d->kept[i].max + n_block;
+    }
+    return true;
+}
+
 static hy_status arrays(hy_drafts *d, const hy_core *c, hy_err *err)
 {
     uint32_t n_seq = c->n_seq, n_vocab = c->model->hp.n_vocab;
@@ -163,6 +177,7 @@ static hy_status arrays(hy_drafts *d, const hy_core *c, hy_err *err)
         d->pos = HY_NEW_ARRAY(int32_t, d->n_step);
         d->out_tok = HY_NEW_ARRAY(uint32_t, n_seq);
         good = good && d->logits && d->whole && d->row && d->row_req && d->active && d->token && d->pos && d->out_tok;
+        if (good && d->n_vocab == n_vocab) good = keep(d, n_seq);
     }
     return good ? HY_OK : hy_fail_memory(err, "drafts", (uint64_t)n_seq * d->n_vocab * sizeof(float));
 }
@@ -204,6 +219,8 @@ void hy_drafts_close(hy_drafts *d)
     hy_core_close(d->own);
     hy_spec_store_close(d->store);
     hy_free(d->logits);
+    hy_free(d->kept);
+    hy_free(d->kept_blocks);
     hy_free(d->whole);
     hy_free(d->row);
     hy_free(d->row_req);
@@ -265,8 +282,12 @@ static hy_status curve(trial *t, uint32_t most, hy_spec_cost *out, hy_err *err)
             if (s == HY_OK) best[i] = HY_MIN(best[i], ms);
         }
     hy_page_table_free(t->kv, &t->table);
-    if (s == HY_OK) hy_spec_cost_set(out, best, n);
-    return s;
+    if (s != HY_OK) return s;
+    hy_spec_cost_set(out, best, n);
+    hy_log(HY_LOG_DEBUG, "draft: rows cost", "who=%s ms=%.3f x2=%.2f x3=%.2f x4=%.2f x5=%.2f x6=%.2f x8=%.2f x16=%.2f x32=%.2f",
+           t->plan == t->e->core->plan ? "model" : "drafter", out->scale, out->shape[1], out->shape[2], out->shape[3],
+           out->shape[4], out->shape[5], out->shape[6], out->shape[9], out->shape[11]);
+    return HY_OK;
 }
 
 hy_status hy_drafts_measure(hy_engine *e, hy_err *err)

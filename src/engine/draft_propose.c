@@ -133,10 +133,13 @@ static void want_match(hy_engine *e, hy_request *r, uint32_t most, hy_spec_want 
 
 #define TIRED 256              /* steps of silence after which a draft model that lies behind is not asked again */
 #define INVEST 0.1             /* of the time of the tokens that may still come: for reading what came before */
+#define WON 0.5                /* of the time that drafts should save, where all together are in debt */
+#define DREAM 0.9              /* chance of drafted tokens that would be good ones */
 #define COMING 128
 
-/* A draft model reads the text before it drafts. Is that worth it for what may still come? As much as there was is
- * what one may expect. */
+/* A draft model reads the text before it drafts. Is that worth it for what may still come, when all that are here
+ * decode? As much as there was is what one may expect. What reading costs is owed by all together: while that is not
+ * paid nobody reads to find out whether drafts are right. */
 static bool worth_reading(const hy_engine *e, const hy_request *r)
 {
     const hy_drafts *d = e->drafts;
@@ -144,8 +147,11 @@ static bool worth_reading(const hy_engine *e, const hy_request *r)
     uint32_t behind = r->q.n_known - s->n_done, n_out = r->q.n_known - r->n_prompt;
     if (!(s->by & HY_BY_DRAFT) || behind <= 2 || d->always) return true;
     if (s->pace.silence > TIRED && behind > TIRED / 4) return false;
-    uint32_t coming = HY_MIN(r->n_max - n_out, COMING + n_out);
-    return behind * d->read_ms <= INVEST * coming * hy_spec_cost_ms(&d->target, 1);
+    uint32_t coming = HY_MIN(r->n_max - n_out, COMING + n_out), n = HY_MIN(e->sched.n_run + e->sched.n_wait, e->core->n_seq);
+    double cost = behind * d->read_ms, ms = coming * hy_spec_cost_ms(&d->target, n) / n;
+    double p = hy_spec_pace_may(&d->pace, 0) ? DREAM : hy_spec_worth_mean(&s->model, &d->model);
+    double gain = hy_spec_gain_of_all(n, p, d->n_room, &d->target, &d->cost);
+    return cost <= INVEST * ms && cost <= WON * (1 - 1 / gain) * ms;
 }
 
 static void want_of(hy_engine *e, hy_request *r, uint32_t most, hy_spec_want *w)
@@ -170,6 +176,19 @@ static void give_all(hy_spec_want *w, uint32_t n_want, uint32_t room)
         w[i].n = HY_MIN(w[i].most, room);
         w[i].trial = false;
         room -= w[i].n;
+    }
+}
+
+/* A share is what tokens of the usual chance are worth. A model tells how sure it is of each: it goes on while it is,
+ * into rows that nobody's share took, up to what its request could lose half of. */
+static void go_beyond(hy_drafts *d, uint32_t n, uint32_t more)
+{
+    double price = (d->row_ms + hy_spec_cost_ms(&d->cost, 1)) / d->token_ms;
+    for (uint32_t i = 0; i < n; i++) {
+        hy_draft_seq *s = &d->who[i]->draft;
+        if (!s->by_model || s->trial) continue;
+        uint32_t most = HY_MIN(s->n + more, d->want[i].most);
+        while (s->n < most && hy_spec_pace_may(&s->pace, 0.5 * price * (s->n + 1))) s->n++;
     }
 }
 
@@ -209,22 +228,24 @@ void hy_draft_propose(hy_engine *e)
     double gain = hy_spec_share(d->want, n, n_plain, room, &d->target, &d->cost);
     HY_SET(d->gain, gain);
     if (d->always) give_all(d->want, n, room);
+    d->n_row = n + n_plain;
     for (uint32_t i = 0; i < n; i++) {
         hy_request *r = d->who[i];
         hy_draft_seq *s = &r->draft;
         s->known = r->q.n_known;
-        s->n = d->want[i].n;
+        s->n = s->n_share = d->want[i].n;
         s->trial = d->want[i].trial;
         s->by_model = s->n && s->now & HY_BY_MODEL;
         n_row += s->n;
         if (s->by_model) d->active[n_active++] = r;
-        else r->q.n_draft = s->n;
+        else d->n_row += r->q.n_draft = s->n;
     }
     double plain = hy_spec_cost_ms(&d->target, n + n_plain);
     d->token_ms = plain / (n + n_plain);
     d->row_ms = n_row ? (hy_spec_cost_ms(&d->target, n + n_plain + n_row) - plain) / n_row : 0;
     d->draft_ms = 0;
     if (n_active == 0) return;
+    go_beyond(d, n, (room - n_row) / n_active);
     hy_draft_run(e, n_active);
 }
 

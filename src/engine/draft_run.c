@@ -4,7 +4,8 @@
  *   level k   the token drafted at level k - 1
  *
  * It draws as the target will: the same chain, mask and noise, over its own logits. A request leaves the levels when
- * it has its tokens, when the chance that all of them are accepted has become too small, or at an end. */
+ * it has its tokens, when the chance that all of them are accepted has become too small, or at an end. While it is
+ * sure it may draft more than its share. */
 #include "draft.h"
 #include "engine.h"
 #include <math.h>
@@ -12,12 +13,12 @@
 
 #define CHUNK 128u             /* of a prompt, that a draft model takes beside a step */
 
-/* Pages for what r drafts. A draft model's tables hold the drafted tokens but the last; a self-draft writes where
- * the step will. */
-static bool has_room(hy_engine *e, hy_request *r)
+/* Pages for n drafted tokens of r. A draft model's tables hold the drafted tokens but the last; a self-draft writes
+ * where the step will. */
+static bool has_room(hy_engine *e, hy_request *r, uint32_t n)
 {
     hy_draft_seq *s = &r->draft;
-    uint32_t n_tok = s->known + s->n - 1;
+    uint32_t n_tok = s->known + n - 1;
     if (s->now == HY_BY_SELF) return hy_kv_reserve(e->core->kv, &r->q.table, n_tok, NULL) == HY_OK;
     return hy_kv_reserve(e->drafts->kv, &s->table, n_tok, NULL) == HY_OK;
 }
@@ -32,7 +33,9 @@ static void add_row(hy_drafts *d, hy_batch *b, hy_request *r, uint32_t pos0, uin
         d->token[b->n_tok] = r->ids[pos0 + i];
         d->pos[b->n_tok++] = (int32_t)(pos0 + i);
     }
-    if (out) d->out_tok[b->n_out++] = b->n_tok - 1;
+    if (!out) return;
+    if (d->kept) d->kept[b->n_out].temperature = hy_sample_sums(&r->sampling, false);
+    d->out_tok[b->n_out++] = b->n_tok - 1;
 }
 
 /* Level 0. Whoever is too far behind catches up by a chunk, and drafts in a later step. */
@@ -89,10 +92,13 @@ static bool mask_of(hy_engine *e, hy_request *r, uint32_t i_out)
     return false;
 }
 
-/* What a further token costs, in tokens at the speed that is expected: below this chance it is not worth drafting. */
+/* What a token behind those of this level costs, in tokens at the speed that is expected: below this chance it is not
+ * worth drafting. */
 static double least_chance(const hy_drafts *d, uint32_t n_active)
 {
-    return (d->row_ms + hy_spec_cost_ms(&d->cost, n_active) / n_active) * HY_GET(d->gain) / d->token_ms;
+    uint32_t n = d->n_row + n_active;
+    double rows = hy_spec_cost_ms(&d->target, n + n_active) - hy_spec_cost_ms(&d->target, n);
+    return (rows + hy_spec_cost_ms(&d->cost, n_active)) / n_active * HY_GET(d->gain) / d->token_ms;
 }
 
 /* Draws r's token number `level` from row i. True: it goes on. */
@@ -103,13 +109,15 @@ static bool draw(hy_engine *e, hy_request *r, uint32_t i, uint32_t level, double
     uint32_t at = s->known + level, n_vocab = e->core->model->hp.n_vocab;
     if (!mask_of(e, r, at - r->n_prompt)) return false;
     float *logits = logits_of(e, i), own;
-    int32_t id = hy_sample(e->sampler, &r->sampling, logits, NULL, n_vocab, r->ids, at, at, -1, &own, NULL);
+    const hy_logit_row *kept = d->kept ? &d->kept[i] : NULL;
+    int32_t id = hy_sample(e->sampler, &r->sampling, logits, kept, n_vocab, r->ids, at, at, -1, &own, NULL);
     if (!(logits[id] > -INFINITY) || hy_draft_is_end(e, r, id)) return false;
     if (r->guide && !hy_gram_accept(r->guide, id)) return false;
     r->ids[at] = id;
     s->band[level] = (uint8_t)hy_spec_band_of_lead(hy_sample_lead(e->sampler, id));
     s->reach *= hy_spec_worth_of(&s->model, &d->model, s->band[level]);
     r->q.n_draft = level + 1;
+    d->n_row++;
     return level + 1 < s->n && (s->trial || d->always || s->reach * hy_spec_worth_mean(&s->model, &d->model) > least);
 }
 
@@ -121,15 +129,20 @@ static bool run(hy_engine *e, hy_batch *b, bool timed, double *took)
     b->pos = d->pos;
     b->row = d->row;
     b->out_tok = d->out_tok;
+    b->kept = d->kept;
     uint64_t us = hy_now_us();
     if (hy_plan_run(d->plan, e->core->team, d->kv, b, d->logits, &err) != HY_OK) {
         hy_log(HY_LOG_ERROR, "draft: step failed", "error=\"%s\"", err.msg);
         return false;
     }
     double ms = (double)(hy_now_us() - us) / 1e3;
-    if (timed) hy_spec_cost_add(&d->cost, b->n_tok, ms);
-    else d->read_ms += 0.2 * (ms / b->n_tok - d->read_ms); /* parts of prompts: an investment, no price of this step */
-    *took += timed ? ms : 0;
+    if (timed) {
+        hy_spec_cost_add(&d->cost, b->n_tok, ms);
+        *took += ms;
+        return true;
+    }
+    d->read_ms += 0.2 * (ms / b->n_tok - d->read_ms);
+    hy_spec_pace_paid(&d->pace, 0, 0, ms / d->token_ms); /* parts of prompts: no price of this step, but all owe it */
     return true;
 }
 
@@ -139,12 +152,15 @@ static uint32_t begin(hy_engine *e, uint32_t n_active)
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_active; i++) {
         hy_request *r = d->active[i];
-        r->draft.reach = 1;
-        if (!has_room(e, r)) {
-            r->draft.n = 0;
+        hy_draft_seq *s = &r->draft;
+        s->reach = 1;
+        bool room = has_room(e, r, s->n);
+        if (!room) room = has_room(e, r, s->n = s->n_share);
+        if (!room) {
+            s->n = 0;
             continue;
         }
-        if (r->guide) r->draft.mark = hy_gram_mark(r->guide);
+        if (r->guide) s->mark = hy_gram_mark(r->guide);
         d->active[n++] = r;
     }
     return n;

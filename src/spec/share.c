@@ -69,6 +69,18 @@ static uint32_t pass(hy_spec_want *w, uint32_t n_want, uint32_t n_base, uint32_t
 #define TRY 2                  /* tokens of a try */
 #define LATER 16               /* steps until somebody looks again whether a try could pay */
 
+double hy_spec_gain_of_all(uint32_t n, double p, uint32_t room, const hy_spec_cost *target, const hy_spec_cost *draft)
+{
+    double reach = 1, tokens = n, best = 1, plain = hy_spec_cost_ms(target, n);
+    for (uint32_t k = 1; k <= HY_SPEC_MAX && n * k <= room; k++) {
+        reach *= p;
+        tokens += n * reach;
+        double ms = hy_spec_cost_ms(target, n * (1 + k)) + (draft ? k * hy_spec_cost_ms(draft, n) : 0);
+        best = HY_MAX(best, tokens / n * plain / ms);
+    }
+    return best >= HY_SPEC_LEAST ? best : 1;
+}
+
 /* Would drafting pay if it were nearly always right? Then what it is worth is looked at again now and then. */
 static bool could_pay(const hy_spec_want *w, uint32_t n_base, uint32_t room, const hy_spec_cost *target,
                       const hy_spec_cost *draft)

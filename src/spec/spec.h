@@ -154,6 +154,9 @@ typedef struct hy_spec_want {
  * rows; draft: cost of the drafting model's steps, or NULL. Where the gain is small and no step without drafts was
  * seen for long, one is due, to compare with. Where rows are left one sequence that drafts nothing may try. Returns the expected gain: tokens a millisecond over those of plain decoding; 1: none. */
 #define HY_SPEC_LEAST 1.06
+/* The gain where each of n sequences drafts as many tokens as pay best and each of these is right with chance p; 1: it
+ * does not pay. */
+double hy_spec_gain_of_all(uint32_t n, double p, uint32_t room, const hy_spec_cost *target, const hy_spec_cost *draft);
 double hy_spec_share(hy_spec_want *w, uint32_t n_want, uint32_t n_plain, uint32_t room, const hy_spec_cost *target,
                      const hy_spec_cost *draft);
 

@@ -1,6 +1,7 @@
 /* Real models (HAYATE_SMOLLM2, HAYATE_GEMMA3; skipped without): 200 prompts, greedy and at temperature 0.8, with each
  * proposer, alone and eight at once: the same bits as without speculation. ./check takes the first 16 of them; all
- * with HAYATE_LONG set. */
+ * with HAYATE_LONG set. In parts: HAYATE_SPEC_WHO names the proposers ("draft self"; all), HAYATE_SPEC_PROMPTS the
+ * prompts ("64-127"; numbers of eight), and a model that is not named is left out. */
 #include <hayate/hayate.h>
 #include <hayate/tools.h>
 #include <setjmp.h>
@@ -19,7 +20,7 @@ typedef struct answer {
     uint32_t n;
 } answer;
 static answer want[2][N_PROMPT];
-static unsigned n_prompt = N_PROMPT;
+static unsigned first_prompt, n_prompt = N_PROMPT; /* the first, and the one after the last */
 static char *text;
 static size_t n_text;
 static char draft[] = "/tmp/hayate-spec-XXXXXX", large[] = "/tmp/hayate-spec-XXXXXX";
@@ -89,7 +90,7 @@ static void read_answer(hy_request *r, answer *a)
 static void all_prompts(const char *what, hy_engine *e, unsigned at_once)
 {
     for (int t = 0; t < 2; t++)
-        for (unsigned i = 0; i < n_prompt; i += at_once) {
+        for (unsigned i = first_prompt; i < n_prompt; i += at_once) {
             hy_request *r[AT_ONCE];
             answer a;
             for (unsigned k = 0; k < at_once; k++) r[k] = ask(e, i + k, t ? 0.8 : 0);
@@ -119,19 +120,30 @@ static hy_engine *open_engine(const char *model, const char *with, const char *s
     return e;
 }
 
+static bool wanted(const char *who)
+{
+    const char *only = getenv("HAYATE_SPEC_WHO");
+    return !only || strstr(only, who);
+}
+
 /* target: the file, or the file with its weights in more bits, so that it can draft for itself. */
 static void check(const char *target, const char *with, const char *const *who, unsigned n_who)
 {
-    hy_engine *e = open_engine(target, NULL, NULL);
-    all_prompts(NULL, e, 1);
-    hy_close(e);
+    bool known = false;        /* what is said without */
     for (unsigned i = 0; i < n_who; i++) {
+        if (!wanted(who[i])) continue;
+        hy_engine *e = known ? NULL : open_engine(target, NULL, NULL);
+        if (!known) all_prompts(NULL, e, 1);
+        hy_close(e);
+        known = true;
         e = open_engine(target, strcmp(who[i], "draft") == 0 ? with : NULL, who[i]);
         all_prompts(who[i], e, 1);
         all_prompts(who[i], e, AT_ONCE);
         hy_stats s;
         hy_engine_stats(e, &s);
-        print_message("%s: %llu drafted, %llu accepted\n", who[i], (unsigned long long)s.n_drafted, (unsigned long long)s.n_accepted);
+        print_message("%s, prompts %u to %u: the same; %llu drafted, %llu accepted\n", who[i], first_prompt + 1, n_prompt,
+                      (unsigned long long)s.n_drafted, (unsigned long long)s.n_accepted);
+        fflush(stdout);
         assert_true(s.n_accepted > 0 && s.n_accepted < s.n_drafted);
         assert_int_equal(s.counters.alloc_in_step, 0);
         hy_close(e);
@@ -155,9 +167,9 @@ static void real_model(const char *env)
         return;
     }
     static const char *const plain[] = { "ngram", "draft" }, *const self[] = { "self" };
-    convert(path, draft, "q4_0");
+    if (wanted("draft")) convert(path, draft, "q4_0");
     check(path, draft, plain, 2);
-    convert(path, large, "q8_0");
+    if (wanted("self")) convert(path, large, "q8_0");
     check(large, NULL, self, 1);
 }
 
@@ -166,7 +178,15 @@ static void gemma3(void **state) { real_model("HAYATE_GEMMA3"); }
 
 int main(void)
 {
-    if (!getenv("HAYATE_LONG")) n_prompt = 2 * AT_ONCE, printf("skipped: prompts 17 to 200 of real models: HAYATE_LONG is not set\n");
+    const char *part = getenv("HAYATE_SPEC_PROMPTS");
+    unsigned a, b;
+    if (part && sscanf(part, "%u-%u", &a, &b) == 2 && a < b && b < N_PROMPT) {
+        first_prompt = a - a % AT_ONCE;
+        n_prompt = b + 1 - (b + 1) % AT_ONCE;
+    } else if (!getenv("HAYATE_LONG")) {
+        n_prompt = 2 * AT_ONCE;
+        printf("skipped: prompts 17 to 200 of real models: HAYATE_LONG is not set\n");
+    }
     const struct CMUnitTest tests[] = { cmocka_unit_test(smollm2), cmocka_unit_test(gemma3) };
     return cmocka_run_group_tests(tests, read_text, tidy);
 }

@@ -165,8 +165,30 @@ static void faster_where_it_can_be(void **state)
     assert_true(copy > 5 && dear > 2.5 && model > 2 && self > 1.5 && eight > 1.15);
 }
 
+/* Where everybody drafts as many tokens as pay best: sums by hand. */
+static void gain_of_all(void **state)
+{
+    double flat[HY_SPEC_KNOTS], half[HY_SPEC_KNOTS], steep[HY_SPEC_KNOTS];
+    hy_spec_cost free_rows, drafter, dear;
+    for (uint32_t i = 0; i < HY_SPEC_KNOTS; i++) {
+        flat[i] = 10;
+        half[i] = 5;
+        steep[i] = 10.0 * hy_spec_knot[i];
+    }
+    hy_spec_cost_set(&free_rows, flat, HY_SPEC_KNOTS);
+    hy_spec_cost_set(&drafter, half, HY_SPEC_KNOTS);
+    hy_spec_cost_set(&dear, steep, HY_SPEC_KNOTS);
+    assert_true(fabs(hy_spec_gain_of_all(1, 0.5, 64, &free_rows, NULL) - (2 - pow(0.5, 16))) < 1e-9); /* 1 + 1/2 + 1/4 ... */
+    assert_true(fabs(hy_spec_gain_of_all(1, 0.9, 64, &free_rows, &drafter) - 3.439 / 2.5) < 1e-9);    /* three tokens */
+    assert_true(fabs(hy_spec_gain_of_all(8, 0.9, 15, &free_rows, &drafter) - 1.9 / 1.5) < 1e-9);      /* room for one each */
+    assert_true(hy_spec_gain_of_all(8, 0.9, 7, &free_rows, &drafter) == 1);
+    assert_true(hy_spec_gain_of_all(1, 0.5, 64, &free_rows, &drafter) == 1); /* 1.5 tokens for 1.5 steps */
+    assert_true(hy_spec_gain_of_all(32, 0.9, 64, &dear, NULL) == 1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(nowhere_slower), cmocka_unit_test(faster_where_it_can_be) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(nowhere_slower), cmocka_unit_test(faster_where_it_can_be),
+                                        cmocka_unit_test(gain_of_all) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
