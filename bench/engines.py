@@ -12,6 +12,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 
 GEN = 32
@@ -23,14 +24,15 @@ class Failed(Exception):
     pass
 
 
-def call(args, timeout=900, env=None):
+def call(args, timeout=900, env=None, both=False):
+    """What a command writes to its standard output; both: and to its errors (ik's tables go there)."""
     try:
         r = subprocess.run(args, capture_output=True, text=True, timeout=timeout, env=env, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         raise Failed("%s: no end after %d s" % (os.path.basename(args[0]), timeout))
     if r.returncode:
         raise Failed("%s: status %d: %s" % (" ".join(args), r.returncode, r.stderr.strip()[-300:]))
-    return r.stdout
+    return r.stdout + r.stderr if both else r.stdout
 
 
 def drop(path):
@@ -47,7 +49,7 @@ def warm(path):
 
 
 def first_byte(args):
-    """Milliseconds from the start of a process to its first byte of output, and its peak memory in MiB."""
+    """Milliseconds from the start of a process to its first byte of output."""
     t0 = time.perf_counter()
     with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL) as p:
         if not p.stdout.read(1):
@@ -55,9 +57,21 @@ def first_byte(args):
             raise Failed("%s wrote nothing (status %s)" % (" ".join(args), p.returncode))
         ms = (time.perf_counter() - t0) * 1e3
         p.stdout.read()
-        _, status, usage = os.wait4(p.pid, 0)
-        p.returncode = os.waitstatus_to_exitcode(status)
-    return ms, usage.ru_maxrss / 1024
+    return ms
+
+
+# a small process between: the kernel counts the memory of who starts a program to that program's peak
+PEAK = """
+import resource, subprocess, sys
+status = subprocess.run(sys.argv[1:], stdin=-3, stdout=-3, stderr=-3).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status != 0)
+"""
+
+
+def peak_mib(args):
+    """The most memory that a process ever held, in MiB."""
+    return int(call([sys.executable, "-S", "-c", PEAK] + args)) / 1024
 
 
 class Hayate:
@@ -93,17 +107,17 @@ class Hayate:
                 str(self.threads)]
         cells = start(args, model)
         first_byte(args + ["--packed-cache"])  # writes it, if it is not there
-        cells["packed_ms"] = [first_byte(args + ["--packed-cache"])[0]]
+        cells["packed_ms"] = [first_byte(args + ["--packed-cache"])]
         return cells
 
 
 def start(args, model):
     warm(model)
-    ms, rss = first_byte(args)
+    cells = {"warm_ms": [first_byte(args)], "rss_mib": [peak_mib(args)]}
     drop(model)
-    cold, _ = first_byte(args)
+    cells["cold_ms"] = [first_byte(args)]
     warm(model)
-    return {"warm_ms": [ms], "cold_ms": [cold], "rss_mib": [rss]}
+    return cells
 
 
 class Llama:
@@ -162,7 +176,7 @@ class Llama:
         # its flash attention stops with an assertion at two sequences; so near the start it hardly matters
         more = ["-no-fa", "-rtr"] if self.ik else []
         out = call([exe, "-m", model, "-t", str(self.threads), "-c", "2048", "-npp", "16", "-ntg", "16", "-npl",
-                    ",".join(map(str, BATCHES))] + more, env=self.env)
+                    ",".join(map(str, BATCHES))] + more, env=self.env, both=True)
         cells = {}
         for line in out.splitlines():
             row = [x.strip() for x in line.strip().strip("|").split("|")]
