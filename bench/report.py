@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/performance.md from the committed results (bench/results/*.json).
+"""Writes the tables of docs/performance.md and docs/speculation.md from the committed results (bench/results/*.json).
 
   bench/report.py           writes what stands between the markers
   bench/report.py --check   exit status 1 when text and results disagree
@@ -8,6 +8,7 @@ import os
 import sys
 
 import results as res
+import spec_report
 
 DOC = os.path.join(os.path.dirname(res.HERE), "docs", "performance.md")
 BEGIN, END = "<!-- bench/report.py: begin -->\n", "<!-- bench/report.py: end -->\n"
@@ -112,19 +113,23 @@ def parts(text):
     return text[:first], text[first:last], text[last:]
 
 
+def write(path, new, check):
+    """The text between the markers becomes `new`; or whether it is. True: all is well."""
+    with open(path, encoding="utf-8") as f:
+        before, old, after = parts(f.read())
+    if old != new and check:
+        print("docs/%s does not say what bench/results hold: run bench/report.py" % os.path.basename(path))
+        return False
+    if old != new:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(before + new + after)
+    return True
+
+
 def main():
-    with open(DOC, encoding="utf-8") as f:
-        text = f.read()
-    before, old, after = parts(text)
-    new = generated()
-    if old == new:
-        return 0
-    if sys.argv[1:] == ["--check"]:
-        print("docs/performance.md does not say what bench/results hold: run bench/report.py")
-        return 1
-    with open(DOC, "w", encoding="utf-8") as f:
-        f.write(before + new + after)
-    return 0
+    check = sys.argv[1:] == ["--check"]
+    docs = {DOC: generated(), spec_report.DOC: spec_report.generated()}
+    return 0 if all([write(path, new, check) for path, new in docs.items()]) else 1
 
 
 if __name__ == "__main__":

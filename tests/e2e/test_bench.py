@@ -16,6 +16,8 @@ import engines  # noqa: E402
 import models  # noqa: E402
 import report  # noqa: E402
 import results  # noqa: E402
+import spec  # noqa: E402
+import spec_report  # noqa: E402
 
 
 def made_up():
@@ -91,6 +93,25 @@ class Bench(unittest.TestCase):
         self.assertIn("peak memory: 0.75 of llama. Not explained yet.", behind)
         self.assertNotIn("decode", behind)
         self.assertIn("Test CPU", report.machine(d))
+
+    def test_speculation(self):
+        """Counts of answers, the speed that costs promise, and the tables."""
+        told = [{"predicted_n": 8, "draft_n_at": [3, 2], "draft_n_accepted_at": [2, 1]}, {"predicted_n": 5}]
+        t = spec.total(told)
+        self.assertEqual((t["tokens_seen"], t["answers"], t["drafted"], t["accepted"]), (13, 2, 5, 3))
+        self.assertEqual((t["drafted_at"], t["accepted_at"]), ([3, 2], [2, 1]))
+        costs = {"model": {"ms": 10, "rows": {"1": 1, "2": 1.1, "4": 1.5}}, "drafter": {"ms": 2, "rows": {"1": 1}}}
+        # 8 steps give 11 tokens: 5 plain ones, one with a drafted token, two with two (1.3 by the line from 2 rows to 4)
+        self.assertAlmostEqual(spec.by_costs(costs, t), 11 / (5 + (1.1 + 0.2) + 2 * (1.3 + 0.4)))
+        row = {"model": "pad-bf16", "who": "self", "task": "chat@1", "streams": 1, "off": 10, "on": 17, "gain": 1.7, "gain_least": 1.6,
+               "gain_most": 1.8, "acceptance": 0.6, "first": 2 / 3, "by_costs": 1.75, **t}
+        data = {"table": [row], "costs": {"pad-bf16 self": costs}, "replay": [
+            {"kind": "edit", "tokens": 90, "steps": 30, "drafted": 80, "accepted": 60, "off_ms": 300, "on_ms": 100, "gain": 3.0},
+            {"kind": "edit", "tokens": 50, "steps": 10, "drafted": 50, "accepted": 40, "off_ms": 100, "on_ms": 100, "gain": 1.0}]}
+        self.assertIn("| 1 B, BF16 | self | chat at temperature 1 | 1 | 10.0 | 17.0 | **1.70** (1.60–1.80) | 0.60 | 0.67 | 1.7 | 1.75 |",
+                      spec_report.speeds(data))
+        self.assertIn("| edit | 2 | 4.0 | 0.77 | **2.00** | 1.00 |", spec_report.replayed(data))
+        self.assertIn("| 1 B, BF16 | self | 10.0 | 1.10 |  |  |  |  | 0.20 |", spec_report.costs(data))
 
     def test_facts(self):
         f = models.facts(common.MODEL)
