@@ -6,14 +6,12 @@
   tools/techniques.py --check   exit status 1 when text and results disagree
 """
 import glob
-import json
 import os
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DOC = os.path.join(ROOT, "docs", "techniques.md")
-RESULTS = os.path.join(ROOT, "bench", "results")
-BEGIN, END = "<!-- tools/techniques.py: begin -->\n", "<!-- tools/techniques.py: end -->\n"
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tables  # noqa: E402
+from tables import short, table  # noqa: E402
 
 TITLES = {"kv_cache": "KV cache", "attention": "FlashAttention", "fusion": "Fusion", "weights": "Weight types",
           "activations": "INT8 activations", "kv_type": "KV types", "paged": "Paged KV memory", "prefix_cache": "Prefix cache",
@@ -21,27 +19,6 @@ TITLES = {"kv_cache": "KV cache", "attention": "FlashAttention", "fusion": "Fusi
           "threads": "Threads", "huge_pages": "Huge pages"}
 WHAT = {"ttft": "first token", "itl": "per token", "tokens_s": "throughput", "memory": "memory", "sequences": "sequences at once",
         "gap": "worst gap"}
-
-
-def short(v):
-    if v is None:
-        return "–"
-    if abs(v) >= 99.5:
-        return "%.0f" % v
-    if abs(v) >= 9.95:
-        return "%.1f" % v
-    return "%.2f" % v if abs(v) >= 0.1 or v == 0 else "%.2g" % v
-
-
-def cell(text):
-    return str(text).replace("|", "\\|")
-
-
-def table(head, rows):
-    if not rows:
-        return ""
-    lines = [head, ["---"] * len(head)] + rows
-    return "".join("| %s |\n" % " | ".join(cell(c) for c in line) for line in lines) + "\n"
 
 
 def quality(row):
@@ -145,48 +122,41 @@ def curve(d, name, keys, head):
 
 
 def one(path):
-    with open(path, encoding="utf-8") as f:
-        d = json.load(f)
-    parts = ["## %s\n\n%s" % (os.path.basename(path)[len("ablation-"):-len(".json")], machine(d)),
-             "### Which technique\n\n%s" % selection(d),
-             "### What is said of them, and what was measured\n\n%s" % claims(d),
-             "### Step by step from the plain baseline\n\n%s" % curve(
-                 d, "ladder", ["step", "ttft_ms", "itl_ms", "tokens_s"], ["with all before", "first token, ms", "each token, ms", "tokens/s"]),
-             "### KV cache: one more token behind so many\n\n%s" % curve(
-                 d, "kv_cache", ["n", "off_ms", "on_ms", "ratio", "answer_off_ms", "answer_on_ms", "answer_ratio"],
-                 ["tokens before", "computed again, ms", "cached, ms", "times", "whole answer without, ms", "with, ms", "times"]),
-             "### FlashAttention against scores in memory\n\n%s" % curve(
-                 d, "attention", ["n", "materialised_ms", "flash_ms", "ratio", "materialised_mib", "flash_mib"],
-                 ["prompt", "materialised, ms", "flash, ms", "times", "materialised, MiB", "flash, MiB"]),
-             "### Continuous batching\n\n%s" % curve(
-                 d, "streams", ["streams", "tokens_s", "itl_ms", "ttft_ms"],
-                 ["answers at once", "tokens/s of all", "each token, ms", "first token, ms"]),
-             "### Threads\n\n%s" % curve(d, "threads", ["threads", "prefill_tokens_s", "decode_tokens_s"],
-                                         ["threads", "prompt, tokens/s", "decoding, tokens/s"]),
-             "### Every number\n\n%s" % measured(d)]
-    return "".join(parts)
+    d = tables.load(path)
+    parts = [
+        ("Which technique", selection(d)),
+        ("What is said of them, and what was measured", claims(d)),
+        ("Step by step from the plain baseline", curve(
+            d, "ladder", ["step", "ttft_ms", "itl_ms", "tokens_s"], ["with all before", "first token, ms", "each token, ms", "tokens/s"])),
+        ("KV cache: one more token behind so many", curve(
+            d, "kv_cache", ["n", "off_ms", "on_ms", "ratio", "answer_off_ms", "answer_on_ms", "answer_ratio"],
+            ["tokens before", "computed again, ms", "cached, ms", "times", "whole answer without, ms", "with, ms", "times"])),
+        ("FlashAttention against scores in memory", curve(
+            d, "attention", ["n", "materialised_ms", "flash_ms", "ratio", "materialised_mib", "flash_mib"],
+            ["prompt", "materialised, ms", "flash, ms", "times", "materialised, MiB", "flash, MiB"])),
+        ("Continuous batching", curve(
+            d, "streams", ["streams", "tokens_s", "itl_ms", "ttft_ms"],
+            ["answers at once", "tokens/s of all", "each token, ms", "first token, ms"])),
+        ("Threads", curve(d, "threads", ["threads", "prefill_tokens_s", "decode_tokens_s"],
+                          ["threads", "prompt, tokens/s", "decoding, tokens/s"])),
+        ("Every number", measured(d))]
+    # a run of some techniques alone (--only) has no curves of the others
+    return "## %s\n\n%s" % (os.path.basename(path)[len("ablation-"):-len(".json")], machine(d)) + "".join(
+        "### %s\n\n%s" % part for part in parts if part[1])
 
 
 def generated():
-    paths = sorted(glob.glob(os.path.join(RESULTS, "ablation-*.json")))
+    paths = sorted(glob.glob(os.path.join(tables.RESULTS, "ablation-*.json")))
     if not paths:
         return "No ablation is kept yet: `hayate bench MODEL --ablation --out bench/results/ablation-NAME` makes one.\n"
     return "".join(one(p) for p in paths).rstrip("\n") + "\n"
 
 
 def main():
-    with open(DOC, encoding="utf-8") as f:
-        text = f.read()
-    first, last = text.index(BEGIN) + len(BEGIN), text.index(END)
-    new = text[:first] + generated() + text[last:]
-    if new == text:
+    if tables.put("techniques.md", "tools/techniques.py", generated(), sys.argv[1:] == ["--check"]):
         return 0
-    if sys.argv[1:] == ["--check"]:
-        print("docs/techniques.md does not say what bench/results/ablation-*.json hold: run tools/techniques.py")
-        return 1
-    with open(DOC, "w", encoding="utf-8") as f:
-        f.write(new)
-    return 0
+    print("docs/techniques.md does not say what bench/results/ablation-*.json hold: run tools/techniques.py")
+    return 1
 
 
 if __name__ == "__main__":

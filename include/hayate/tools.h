@@ -138,6 +138,7 @@ HY_API hy_status hy_session_profile(hy_session *s, const hy_profile_params *p, c
 typedef struct hy_ablation_params {
     const hy_options *options; /* model, draft, threads, isa; the rest is what is measured */
     const char *text; size_t n_text; /* for perplexity and KL; NULL: a built-in text */
+    const char *only;          /* techniques, comma-separated: these alone, repeated more often; NULL: all */
     double minutes;            /* about so long; 0: 8. When it is short repeats are dropped, no technique */
     hy_progress_fn *progress; void *progress_ctx; /* done and all in seconds */
 } hy_ablation_params;

@@ -200,7 +200,7 @@ int cmd_ablation(cli_args *a)
     cli_catch_interrupt(); /* the first Ctrl-C leaves a report of what is done */
     cli_bar bar = { .what = "measuring", .unit = "s", .quiet = a->quiet };
     a->engine.model = a->pos[0];
-    hy_ablation_params p = { .options = &a->engine, .text = text, .n_text = n_text, .minutes = a->minutes,
+    hy_ablation_params p = { .options = &a->engine, .text = text, .n_text = n_text, .only = a->only, .minutes = a->minutes,
                              .progress = cli_bar_step, .progress_ctx = &bar };
     hy_status st = hy_tool_ablation(&p, &json, &err);
     cli_bar_end(&bar);

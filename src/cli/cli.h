@@ -35,6 +35,7 @@ typedef struct cli_args {
     const char *over[CLI_LIST_MAX]; uint32_t n_over;
     const char *depths, *batches;
     bool ablation;             /* bench */
+    const char *only;          /* --ablation: techniques */
     uint64_t chunk, n_prompt, n_gen, repeats, window, stride, windows, score_first;
     bool all, json, quiet, ids, pieces, no_special, no_parse_special;
     bool fresh;                /* cpu, tune */

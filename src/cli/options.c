@@ -68,6 +68,7 @@ const cli_option cli_options[] = {
     { "depth", 'd', CLI_G_BENCH | CLI_G_PROFILE, CLI_STR, OFF(depths), 0, 0, "LIST", "tokens already in the cache, comma-separated (default 0)", 0 },
     { "batch", 'b', CLI_G_BENCH | CLI_G_PROFILE, CLI_STR, OFF(batches), 0, 0, "LIST", "sequences at once, comma-separated (default 1)", 0 },
     { "ablation", 0, CLI_G_BENCH, CLI_FLAG, OFF(ablation), 0, 0, NULL, "every technique on and off: table, JSON, CSV and a report", 0 },
+    { "only", 0, CLI_G_BENCH, CLI_STR, OFF(only), 0, 0, "LIST", "--ablation: these techniques alone, as fusion,kv_cache", 0 },
     { "repeats", 'r', CLI_G_BENCH, CLI_NUM, OFF(repeats), 1, 1000, "N", "repeats (default 5)", 0 },
     { "save", 0, CLI_G_BENCH, CLI_MAYBE, OFF(save), 0, 0, "NAME", "keep the results, with machine, model and commit", 0 },
     { "compare", 0, CLI_G_BENCH, CLI_MAYBE, OFF(compare), 0, 0, "BASE", "against the last kept (or a name, or a commit): 1 if slower", 0 },

@@ -36,6 +36,8 @@ static const char head[] =
     "th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left;white-space:normal;min-width:"
     "130px}\n"
     "td.q{white-space:normal;min-width:110px}td small{color:var(--soft);display:block}\n"
+    "table.guide{font-size:.84rem}table.guide th{white-space:normal}td.w{white-space:normal;text-align:left;"
+    "min-width:190px}\n"
     "tr.part td{color:var(--soft);font-style:italic;white-space:normal;text-align:left}\n"
     ".up{color:var(--good);font-weight:600}.down{color:var(--bad);font-weight:600}\n"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:8px 0 "
@@ -118,6 +120,91 @@ static void put_claims(const json_t *o, hy_buf *out)
         put_at(out, "<p class=\"soft\">", c, "about", "</p></div>\n");
     }
     hy_buf_str(out, "</div>\n");
+}
+
+/* ---- which technique, when ----------------------------------------------------------------------------------- */
+
+static bool is_row(const json_t *row, const char *technique)
+{
+    return strcmp(ablation_string(row, "technique"), technique) == 0;
+}
+
+/* The row that stands for a technique: of those that lose at most a hundredth of perplexity the one that gains most.
+ * off: what it is compared with. */
+static const json_t *chosen(const json_t *rows, const char *technique, const json_t **off)
+{
+    const json_t *best = NULL, *base = NULL;
+    double most = 0, ratio, lost;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (!is_row(row, technique) || strcmp(ablation_string(row, "baseline"), "best") != 0) continue;
+        if (!ablation_number(row, "gain.ratio", &ratio)) {
+            base = row;
+            continue;
+        }
+        if ((ablation_number(row, "quality.ppl_delta_pct", &lost) && lost > 1) || (best && ratio <= most)) continue;
+        best = row;
+        most = ratio;
+        *off = base;
+    }
+    return best;
+}
+
+/* Better and worse are coloured only where it is worth saying. */
+static const char *change_class(double ratio)
+{
+    return ratio >= 1.02 ? "up" : ratio < 0.98 ? "down" : "";
+}
+
+/* "1449 → 951": off and on. */
+static void put_pair(const json_t *off, const json_t *on, const char *key, hy_buf *out)
+{
+    double v;
+    char from[32], to[32];
+    bool both = ablation_number(off, key, &v);
+    ablation_short(both, v, from);
+    bool has = ablation_number(on, key, &v);
+    ablation_short(has, v, to);
+    hy_buf_printf(out, "<td>%s%s%s</td>", both && has && strcmp(from, to) != 0 ? from : "",
+                  both && has && strcmp(from, to) != 0 ? " → " : "", has ? to : "–");
+}
+
+static void put_choice(const json_t *off, const json_t *on, const char *technique, hy_buf *out)
+{
+    static const char *const keys[] = { "ttft_ms", "itl_ms", "tokens_s", "memory_mib" };
+    char q[64], g[48];
+    double ratio = 0;
+    (void)ablation_number(on, "gain.ratio", &ratio);
+    hy_buf_str(out, "<tr><td><b>");
+    html_put(out, ablation_title(technique));
+    put_at(out, "</b><small>", on, "setting", "</small></td>");
+    hy_buf_printf(out, "<td class=\"%s\">", change_class(ratio));
+    html_put(out, ablation_gain(on, g));
+    hy_buf_str(out, "</td>");
+    for (size_t k = 0; k < HY_COUNT(keys); k++) put_pair(off, on, keys[k], out);
+    hy_buf_str(out, "<td class=\"q\">");
+    html_put(out, ablation_quality(on, q));
+    put_at(out, "</td><td class=\"w\">", on, "when", "</td>");
+    put_at(out, "<td class=\"w\">", on, "when_not", "</td></tr>\n");
+}
+
+static void put_guide(const json_t *o, hy_buf *out)
+{
+    const json_t *rows = ablation_at(o, "rows");
+    hy_buf_str(out, "<h2>Which technique, when</h2>\n<p class=\"soft\">Off → on, everything else on; of several settings "
+                    "the one that gains most and loses at most 1 % of perplexity. All of them stand below.</p>\n"
+                    "<div class=\"card scroll\"><table class=\"guide\"><tr><th>technique</th><th>gain</th>"
+                    "<th>first token, ms</th><th>each token, ms</th><th>tokens/s</th><th>MiB</th><th>quality lost</th>"
+                    "<th>use it when</th><th>not when</th></tr>\n");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const char *technique = ablation_string(json_array_get(rows, i), "technique");
+        const json_t *off = NULL, *on = NULL;
+        bool seen = false;
+        for (size_t k = 0; k < i && !seen; k++) seen = is_row(json_array_get(rows, k), technique);
+        if (!seen) on = chosen(rows, technique, &off);
+        if (on) put_choice(off, on, technique, out);
+    }
+    hy_buf_str(out, "</table></div>\n");
 }
 
 /* ---- charts ------------------------------------------------------------------------------------------------ */
@@ -275,14 +362,9 @@ static void put_row(const json_t *row, hy_buf *out)
     hy_buf_printf(out, "<td>%s</td><td class=\"q\">", has ? ablation_short(true, mib, m) : "–");
     html_put(out, ablation_quality(row, q));
     bool gained = ablation_number(row, "gain.ratio", &ratio);
-    hy_buf_printf(out, "</td><td class=\"%s\">", !gained ? "" : ratio >= 1.02 ? "up" : ratio < 0.98 ? "down" : "");
+    hy_buf_printf(out, "</td><td class=\"%s\">", gained ? change_class(ratio) : "");
     html_put(out, ablation_gain(row, g));
     hy_buf_str(out, "</td></tr>\n");
-}
-
-static bool is_row(const json_t *row, const char *technique)
-{
-    return strcmp(ablation_string(row, "technique"), technique) == 0;
 }
 
 static void put_gains(const json_t *rows, const char *technique, hy_buf *out)
@@ -356,6 +438,7 @@ void ablation_html(const json_t *o, hy_buf *out)
 {
     hy_buf_str(out, head);
     put_facts(o, out);
+    put_guide(o, out);
     put_claims(o, out);
     put_ladder(o, out);
     put_charts(o, out);

@@ -40,7 +40,7 @@ bool ab_more(ab *a, uint32_t i_round, uint64_t us_first, hy_err *err, hy_status 
     if (*st == HY_OK) *st = ab_tick(a, err);
     if (*st != HY_OK) return false;
     uint64_t now = hy_now_us();
-    return i_round == 0 || (i_round < AB_ROUNDS && now + (now - us_first) / i_round <= a->us_group_end);
+    return i_round == 0 || (i_round < a->n_round && now + (now - us_first) / i_round <= a->us_group_end);
 }
 
 void ab_end(ab *a, uint32_t n_round)
@@ -194,21 +194,54 @@ static void keep(const ab *a)
 /* ---- the run -------------------------------------------------------------------------------------- */
 
 typedef struct group {
-    const char *name;
+    const char *name, *technique;
     double weight;             /* of the time */
     hy_status (*run)(ab *a, hy_err *err);
 } group;
 
-static const group groups[] = {
-    { "KV cache", 1.2, ab_group_kv },           { "attention", 0.8, ab_group_attention },
-    { "fusion", 0.6, ab_group_fusion },         { "fusion, GPT-2", 1.0, ab_group_gpt2 },
-    { "weights", 2.0, ab_group_weights },       { "activations", 0.8, ab_group_activations },
-    { "KV types", 1.2, ab_group_kv_type },      { "plain baseline", 1.5, ab_group_plain },
-    { "threads", 0.5, ab_group_threads },       { "huge pages", 0.5, ab_group_huge },
-    { "paged KV", 1.2, ab_group_paged },        { "prefix cache", 0.5, ab_group_prefix },
-    { "chunked prefill", 0.6, ab_group_chunked },{ "batching", 1.0, ab_group_batching },
-    { "speculation", 2.5, ab_group_speculation },
+static const group groups[AB_GROUPS] = {
+    { "KV cache", "kv_cache", 1.2, ab_group_kv },
+    { "attention", "attention", 0.8, ab_group_attention },
+    { "fusion", "fusion", 0.6, ab_group_fusion },
+    { "fusion, GPT-2", "fusion", 1.0, ab_group_gpt2 },
+    { "weights", "weights", 2.0, ab_group_weights },
+    { "activations", "activations", 0.8, ab_group_activations },
+    { "KV types", "kv_type", 1.2, ab_group_kv_type },
+    { "plain baseline", "plain", 1.5, ab_group_plain },
+    { "threads", "threads", 0.5, ab_group_threads },
+    { "huge pages", "huge_pages", 0.5, ab_group_huge },
+    { "paged KV", "paged", 1.2, ab_group_paged },
+    { "prefix cache", "prefix_cache", 0.5, ab_group_prefix },
+    { "chunked prefill", "chunked_prefill", 0.6, ab_group_chunked },
+    { "batching", "batching", 1.0, ab_group_batching },
+    { "speculation", "speculation", 2.5, ab_group_speculation },
 };
+
+/* Which groups were asked for: names of techniques, separated by commas. */
+static hy_status choose_groups(ab *a, hy_err *err)
+{
+    const char *only = a->p->only;
+    a->n_round = only ? AB_ROUNDS_FEW : AB_ROUNDS;
+    for (size_t i = 0; i < AB_GROUPS; i++) a->wanted[i] = !only;
+    for (const char *s = only; s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL) {
+        size_t n = strcspn(s, ",");
+        bool known = false;
+        for (size_t i = 0; i < AB_GROUPS; i++) {
+            if (strlen(groups[i].technique) != n || strncmp(groups[i].technique, s, n) != 0) continue;
+            a->wanted[i] = known = true;
+        }
+        if (!known)
+            return hy_fail(err, HY_E_ARG,
+                           "only: '%.*s' is none of kv_cache, attention, fusion, weights, activations, kv_type, plain, "
+                           "threads, huge_pages, paged, prefix_cache, chunked_prefill, batching, speculation",
+                           (int)HY_MIN(n, 40u), s);
+    }
+    for (size_t i = 0; i < AB_GROUPS; i++) {
+        a->weight_all += groups[i].weight;
+        a->weight_left += a->wanted[i] ? groups[i].weight : 0;
+    }
+    return HY_OK;
+}
 
 /* How long the shape is: as much as the time allows, and the model's context. */
 static hy_status choose_shape(ab *a, hy_err *err)
@@ -223,7 +256,7 @@ static hy_status choose_shape(ab *a, hy_err *err)
     if (st == HY_OK) st = ab_shape(s, &a->best, few, 2, &ttft, &itl, err); /* the first warmed up */
     hy_session_close(s);
     if (st != HY_OK) return st;
-    double ms = a->minutes * 60e3;
+    double ms = a->minutes * 60e3 * a->weight_all / a->weight_left;
     while (a->n_prompt * 2 <= PROMPT && a->n_prompt * 3 + a->n_gen < a->n_ctx &&
            ttft * a->n_prompt * 2 / few * UNITS < ms)
         a->n_prompt *= 2;
@@ -264,9 +297,9 @@ static hy_status prepare(ab *a, hy_err *err)
 
 static hy_status run_groups(ab *a, hy_err *err)
 {
-    for (size_t i = 0; i < HY_COUNT(groups); i++) a->weight_left += groups[i].weight;
-    for (size_t i = 0; i < HY_COUNT(groups); i++) {
+    for (size_t i = 0; i < AB_GROUPS; i++) {
         hy_err why = { 0 };
+        if (!a->wanted[i]) continue;
         ab_begin(a, groups[i].name, groups[i].weight);
         hy_status st = groups[i].run(a, &why);
         if (a->cancelled) {
@@ -290,8 +323,8 @@ static hy_status finish(ab *a, bool complete, char **json, hy_err *err)
     snprintf(about, sizeof about,
              "the file's weights as F32 (widened where they are quantised), F32 activations, keys and values");
     json_t *settings =
-        json_pack("{s:f, s:i, s:i, s:i, s:s, s:s, s:s, s:O}", "minutes", a->minutes, "prompt", (int)a->n_prompt,
-                  "answer", (int)a->n_gen, "text_bytes", (int)a->n_text, "best", best, "plain",
+        json_pack("{s:f, s:s?, s:i, s:i, s:i, s:s, s:s, s:s, s:O}", "minutes", a->minutes, "only", a->p->only, "prompt",
+                  (int)a->n_prompt, "answer", (int)a->n_gen, "text_bytes", (int)a->n_text, "best", best, "plain",
                   "no KV cache, F32 weights and activations, primitive operators, materialised scores, one "
                   "sequence",
                   "reference", about, "notes", a->notes);
@@ -302,7 +335,7 @@ static hy_status finish(ab *a, bool complete, char **json, hy_err *err)
     json_object_set_new(a->root, "complete", json_boolean(complete));
     json_object_set_new(a->root, "seconds", ab_number((double)(hy_now_us() - a->us_begin) / 1e6));
     json_object_set_new(json_object_get(a->root, "machine"), "load_after", load_now());
-    if (complete) keep(a);
+    if (complete && !a->p->only) keep(a);
     return text_of(a->root, json, err);
 }
 
@@ -326,7 +359,8 @@ hy_status hy_tool_ablation(const hy_ablation_params *p, char **json, hy_err *err
     a.curves = json_object();
     a.claims = json_array();
     a.notes = json_array();
-    hy_status st = prepare(&a, err);
+    hy_status st = choose_groups(&a, err);
+    if (st == HY_OK) st = prepare(&a, err);
     if (st == HY_OK) st = run_groups(&a, err);
     if (a.root && (st == HY_OK || a.cancelled)) {
         hy_err later;

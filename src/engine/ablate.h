@@ -7,7 +7,8 @@
  *  "machine": {"model", "processors", "processors_allowed", "cores_allowed", "quota" (null: none), "memory_bytes",
  * "isa", "threads", "threads_decode", "kernel", "huge_pages", "load_before", "load_after"}, "model": {"file", "name",
  * "family", "n_layer", "n_embd", "n_vocab", "parameters", "weights", "file_bytes"}, "draft": "file" or null,
- *  "settings": {"minutes", "prompt", "answer", "text_tokens", "best", "plain", "reference", "notes": ["..."]},
+ *  "settings": {"minutes", "only" (techniques asked for; null: all), "prompt", "answer", "text_bytes", "best", "plain",
+ *               "reference", "notes": ["..."]},
  *  "rows": [{"technique": "kv_cache", "setting": "on", "baseline": "best", "group": "kv_cache",
  *            "ttft_ms", "itl_ms", "tokens_s", "memory_mib",     numbers or null: not a matter of this technique
  *            "quality": {"ppl_delta_pct", "kl", "same_bits"},   null each: not measured

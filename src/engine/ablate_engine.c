@@ -150,6 +150,7 @@ static hy_status one_prefix(ab *a, hy_engine *e, ab_ask *q, uint32_t n_prompt, u
     for (int on = 0; on < 2; on++) {
         ab_put(&r[on].ttft, ab_ttft_ms(&q[2 * on]));
         ab_put(&r[on].itl, ab_itl_ms(&q[2 * on]));
+        ab_put(&r[on].tps, 1000 / ab_itl_ms(&q[2 * on]));
     }
     *cached = q[2].usage.n_cached;
     bool same = ab_same_answers(&q[0], &q[2], 1);
@@ -167,6 +168,7 @@ static hy_status run_prefix(ab *a, hy_engine *e, ab_ask *q, uint32_t n_prompt, a
     if (st != HY_OK) return st;
     for (int on = 0; on < 2; on++) {
         r[on].extra = json_pack("{s:i, s:i}", "n", (int)n_prompt, "cached_tokens", on ? (int)cached : 0);
+        r[on].memory_mib = ab_engine_memory(e);
         if (on) ab_row_gain(&r[1], "ttft", ab_median(&r[0].ttft) / ab_median(&r[1].ttft));
         ab_row_add(a, &r[on]);
     }
@@ -197,6 +199,7 @@ static hy_status one_chunked(ab *a, hy_engine *e, ab_ask *q, ab_row *r, ab_stat 
     ab_put(gap, ab_worst_gap_ms(&q[0], q[1].us_asked));
     ab_put(&r->ttft, ab_ttft_ms(&q[1]));
     ab_put(&r->itl, ab_itl_ms(&q[0]));
+    ab_put(&r->tps, 1000 / ab_itl_ms(&q[0]));
     return HY_OK;
 }
 

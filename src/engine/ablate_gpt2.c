@@ -1,62 +1,11 @@
-/* Fusion: bytes moved before and after, and the same on the shape that the claim is usually told of: GPT-2 (12
- * layers, 768 wide, 12 heads, LayerNorm - Linear - GELU - Linear, 124 million weights), with random weights, since
- * no operator's time depends on them. The file is made for the run and taken away as soon as it is loaded. */
+/* Fusion on the shape that the claim is usually told of: GPT-2 (12 layers, 768 wide, 12 heads, LayerNorm - Linear -
+ * GELU - Linear, 124 million weights), with random weights, since no operator's time depends on them. The file is made
+ * for the run and taken away as soon as it is loaded. */
 #include "ablate_impl.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- traffic ---------------------------------------------------------------------------------------- */
-
-static json_t *one_side(const json_t *plan, const char *which)
-{
-    const json_t *o = json_object_get(plan, which);
-    return json_pack("{s:O, s:O, s:O}", "instructions", json_object_get(o, "instructions"), "weight_bytes",
-                     json_object_get(o, "weight_bytes"), "activation_bytes", json_object_get(o, "activation_bytes"));
-}
-
-hy_status ab_traffic(const hy_core *c, ab_row *off, ab_row *on, hy_err *err)
-{
-    hy_plan_opts po = { .fuse = true, .act_f32 = c->act_f32, .kv_type = c->kv_type, .n_ctx = c->n_ctx,
-                        .n_tok_max = c->n_step, .n_out_max = 1, .n_row_max = 1 };
-    hy_buf b = { 0 };
-    json_t *plan = NULL;
-    hy_status st = hy_plan_explain(c->model, &po, true, &b, err);
-    if (st == HY_OK) st = hy_json_parse("plan", b.data, b.len, &plan, err);
-    hy_buf_free(&b);
-    if (st != HY_OK) return st;
-    off->extra = one_side(plan, "primitive");
-    on->extra = one_side(plan, "fused");
-    json_decref(plan);
-    return off->extra && on->extra ? HY_OK : hy_fail_memory(err, "plan", 1024);
-}
-
-static double of_extra(const ab_row *r, const char *key)
-{
-    return json_number_value(json_object_get(r->extra, key));
-}
-
-void ab_claim_fusion(ab *a, const char *of, const ab_row *off, const ab_row *on)
-{
-    double step = 100 * (1 - ab_median(&on->itl) / ab_median(&off->itl));
-    double prompt = 100 * (1 - ab_median(&on->ttft) / ab_median(&off->ttft));
-    double a0 = of_extra(off, "activation_bytes"), a1 = of_extra(on, "activation_bytes"),
-           w = of_extra(off, "weight_bytes");
-    double act = 100 * (1 - a1 / a0), n = a->n_prompt;
-    char about[160];
-    snprintf(about, sizeof about, "%s: fused against the primitive operators one by one", of);
-    ab_claim(a, "fusion, latency", "20 to 30 % less", step, HY_MIN(step, prompt), HY_MAX(step, prompt), "percent",
-             HY_MAX(step, prompt) >= 20, about, "%.1f %% %s for a token, %.1f %% %s for a prompt of %u", fabs(step),
-             step < 0 ? "more" : "less", fabs(prompt), prompt < 0 ? "more" : "less", a->n_prompt);
-    ab_claim(a, "fusion, traffic", "40 % less", act, NAN, NAN, "percent", act >= 40, about,
-             "%.1f %% less of activations (%.2f of %.2f MB a token); with the weights %.1f %% less for a token, %.1f "
-             "%% for a "
-             "prompt of %u",
-             act, a1 / 1e6, a0 / 1e6, 100 * (1 - (a1 + w) / (a0 + w)), 100 * (1 - (a1 * n + w) / (a0 * n + w)),
-             a->n_prompt);
-}
 
 /* ---- the file ----------------------------------------------------------------------------------------- */
 
@@ -186,13 +135,15 @@ static hy_status measure(ab *a, hy_session *own, const shape *s, hy_err *err)
     o.kv_tokens = s->n_ctx;
     o.kv_type = "f16";
     o.no_fuse = true;
+    uint32_t n_prompt = HY_MIN(a->n_prompt, s->n_ctx - a->n_gen - 1);
     hy_status st = hy_session_share(&two[0], own, &o, err);
     two[1] = own;
-    if (st == HY_OK) st = race_both(a, two, r, HY_MIN(a->n_prompt, s->n_ctx - a->n_gen - 1), err);
+    if (st == HY_OK) st = race_both(a, two, r, n_prompt, err);
     for (int i = 0; i < 2 && st == HY_OK; i++) r[i].memory_mib = ab_memory(two[i], s->n_ctx);
+    if (st == HY_OK) st = ab_same_logits(a, two[0], two[1], &r[1].same_bits, err);
+    if (st == HY_OK) st = ab_traffic(a, two, n_prompt, &r[0], &r[1], err);
     if (two[0] != own) hy_session_close(two[0]);
     if (st != HY_OK) return st;
-    HY_TRY(ab_traffic(hy_session_core(own), &r[0], &r[1], err));
     ab_row_gain(&r[1], "itl", ab_median(&r[0].itl) / ab_median(&r[1].itl));
     char of[96];
     snprintf(of, sizeof of, "the shape of GPT-2 (%u layers, %u wide), Q8_0", s->n_layer, s->n_embd);

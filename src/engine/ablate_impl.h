@@ -5,11 +5,13 @@
 #include "ablate.h"
 
 #define AB_ROUNDS 7            /* most repeats of a measurement */
+#define AB_ROUNDS_FEW 31       /* the same where only some techniques are asked for */
+#define AB_GROUPS 15
 #define AB_GOOD 3              /* fewer than these are told in the notes */
 #define AB_MIB (1024.0 * 1024)
 
 typedef struct ab_stat {       /* one number's repeats */
-    double v[AB_ROUNDS];
+    double v[AB_ROUNDS_FEW];
     uint32_t n;
 } ab_stat;
 void ab_put(ab_stat *s, double v);
@@ -39,11 +41,13 @@ typedef struct ab {
     hy_options base;           /* model, threads, isa */
     double minutes;
     uint64_t us_begin, us_end; /* of the whole; about */
-    double weight_left;        /* of the groups to come */
+    double weight_all, weight_left; /* of all groups; of those to come */
+    bool wanted[AB_GROUPS];
     uint64_t us_group_end;
     bool cancelled;
     hy_err cancel_err;
     uint32_t n_short, n_group; /* groups with few repeats; all */
+    uint32_t n_round;          /* most repeats */
 
     ab_model *models;
     ab_config best, plain, reference;
@@ -94,6 +98,8 @@ void ab_models_close(ab *a, bool all);             /* all, or all but the best o
 hy_status ab_variant(ab *a, const ab_config *c, uint32_t n_ctx, uint32_t n_step, uint32_t rows, hy_session **out,
                      hy_err *err);
 double ab_memory(const hy_session *s, uint32_t n_ctx); /* MiB: weights, KV of one sequence, working memory */
+/* Are the last logits of a short text the same bits in both? -1: they differ, and how far is not said. */
+hy_status ab_same_logits(ab *a, hy_session *x, hy_session *y, int *same, hy_err *err);
 /* One prompt and a few tokens; ms of each. */
 hy_status ab_shape(hy_session *s, const ab_config *c, uint32_t n_prompt, uint32_t n_gen, double *ttft, double *itl,
                    hy_err *err);
@@ -102,10 +108,10 @@ hy_status ab_shape_row(ab *a, hy_session *s, const ab_config *c, uint32_t n_prom
 /* Perplexity and divergence of `c` against `base`. Leaves both NAN where the model has no tokenizer. */
 hy_status ab_quality(ab *a, const ab_config *base, const ab_config *c, double *ppl_delta, double *kl, hy_err *err);
 /* The last logits of n tokens fed in chunks. Free with hy_free. */
-hy_status ab_logits(ab *a, hy_session *s, uint32_t n, uint32_t chunk, float **out, hy_err *err);
+hy_status ab_logits(hy_session *s, uint32_t n, uint32_t chunk, float **out, hy_err *err);
 
-/* ablate_gpt2.c: bytes that the plan moves before and after fusion, into extra of both rows; and what follows */
-hy_status ab_traffic(const hy_core *c, ab_row *off, ab_row *on, hy_err *err);
+/* ablate_traffic.c: bytes that the primitive and the fused form move, into extra of both rows; and what follows */
+hy_status ab_traffic(ab *a, hy_session *const s[2], uint32_t n_prompt, ab_row *off, ab_row *on, hy_err *err);
 void ab_claim_fusion(ab *a, const char *of, const ab_row *off, const ab_row *on);
 
 /* the groups: ablate_session.c, ablate_model.c, ablate_engine.c, ablate_spec.c, ablate_gpt2.c */

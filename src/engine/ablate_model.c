@@ -84,8 +84,8 @@ static hy_status same_cached(ab *a, hy_session *s, int *same, hy_err *err)
 {
     float *x = NULL, *y = NULL;
     uint32_t n = HY_MIN(24u, a->n_ctx / 2);
-    hy_status st = ab_logits(a, s, n, 0, &x, err);
-    if (st == HY_OK) st = ab_logits(a, s, n, 1, &y, err);
+    hy_status st = ab_logits(s, n, 0, &x, err);
+    if (st == HY_OK) st = ab_logits(s, n, 1, &y, err);
     if (st == HY_OK) *same = memcmp(x, y, a->n_vocab * sizeof *x) == 0;
     hy_free(x);
     hy_free(y);
@@ -109,11 +109,14 @@ static hy_status measure_point(ab *a, hy_session *s, point *p, hy_err *err)
     return ab_tick(a, err);
 }
 
-static hy_status run_points(ab *a, point *p, uint32_t *n, int *same, hy_err *err)
+/* mib: without keys and values, and of those of a token. */
+static hy_status run_points(ab *a, point *p, uint32_t *n, int *same, double mib[2], hy_err *err)
 {
     hy_session *s;
     uint32_t round = 0, longest = p[*n - 1].n + HY_MAX(a->n_gen, 8u) + 1;
     HY_TRY(ab_variant(a, &a->best, longest, 0, 1, &s, err));
+    mib[0] = ab_memory(s, 0);
+    mib[1] = (ab_memory(s, longest) - mib[0]) / longest;
     hy_status st = same_cached(a, s, same, err);
     for (uint64_t us = hy_now_us(); ab_more(a, round, us, err, &st); round++)
         for (uint32_t i = 0; i < *n && st == HY_OK; i++) {
@@ -155,7 +158,8 @@ hy_status ab_group_kv(ab *a, hy_err *err)
         p[n++].n = len;
     if (n == 0) return hy_fail(err, HY_E_LIMIT, "a context of %u tokens is too short", a->n_ctx);
     int same = -1;
-    HY_TRY(run_points(a, p, &n, &same, err));
+    double mib[2];
+    HY_TRY(run_points(a, p, &n, &same, mib, err));
     json_t *curve = json_array();
     double low = INFINITY, high = 0;
     uint32_t at = 0;
@@ -176,6 +180,7 @@ hy_status ab_group_kv(ab *a, hy_err *err)
         for (uint32_t k = 0; k < r.itl.n; k++) ab_put(&r.tps, 1000 / r.itl.v[k]);
         r.extra = json_pack("{s:i}", "n", (int)p[at].n);
         r.same_bits = on ? same : -1;
+        r.memory_mib = mib[0] + (on ? mib[1] * p[at].n : 0);
         if (on) ab_row_gain(&r, "itl", speedup(&p[at].off, &p[at].on));
         ab_row_add(a, &r);
     }
@@ -229,11 +234,14 @@ hy_status ab_group_fusion(ab *a, hy_err *err)
 {
     try t[2] = { make_try("fusion", "best", "off", a->best), make_try("fusion", "best", "on", a->best) };
     t[0].c.no_fuse = true;
-    HY_TRY(race(a, t, 2, err));
-    ab_model *m;
-    HY_TRY(ab_model_get(a, a->best.weights, false, &m, err));
-    HY_TRY(ab_traffic(hy_session_core(m->s), &t[0].row, &t[1].row, err));
-    HY_TRY(ab_quality(a, &t[0].c, &a->best, &t[1].row.ppl_delta, &t[1].row.kl, err));
+    hy_status st = race_open(a, t, 2, err);
+    if (st == HY_OK) st = ab_same_logits(a, t[0].s, t[1].s, &t[1].row.same_bits, err);
+    if (st == HY_OK && t[1].row.same_bits < 0)
+        st = ab_quality(a, &t[0].c, &a->best, &t[1].row.ppl_delta, &t[1].row.kl, err);
+    if (st == HY_OK)
+        st = ab_traffic(a, (hy_session *[2]){ t[0].s, t[1].s }, a->n_prompt, &t[0].row, &t[1].row, err);
+    close_tries(t, 2);
+    if (st != HY_OK) return st;
     gain_over(&t[0], &t[1], "itl");
     ab_claim_fusion(a, "this model", &t[0].row, &t[1].row);
     add_all(a, t, 2);
@@ -396,7 +404,7 @@ static hy_status run_threads(ab *a, hy_session *s, ab_row *r, const uint32_t *co
     for (uint32_t i = 0; i < n && st == HY_OK; i++) {
         float *x = NULL;
         hy_plan_threads(c->plan, count[i], count[i], false);
-        st = ab_logits(a, s, HY_MIN(24u, a->n_ctx / 2), 0, &x, err);
+        st = ab_logits(s, HY_MIN(24u, a->n_ctx / 2), 0, &x, err);
         if (st == HY_OK && first) r[i].same_bits = memcmp(first, x, a->n_vocab * sizeof *x) == 0;
         if (first) hy_free(x);
         else first = x;
@@ -424,6 +432,7 @@ hy_status ab_group_threads(ab *a, hy_err *err)
         snprintf(name, sizeof name, "%u", count[i]);
         r[i] = ab_row_make("threads", "best", name);
     }
+    for (uint32_t i = 0; i < n; i++) r[i].memory_mib = ab_memory(s, a->n_prompt + a->n_gen + 1);
     hy_status st = run_threads(a, s, r, count, n, err);
     hy_session_close(s);
     if (st != HY_OK) return st;
@@ -445,7 +454,10 @@ hy_status ab_group_huge(ab *a, hy_err *err)
 {
     try t[2] = { make_try("huge_pages", "best", "off", a->best), make_try("huge_pages", "best", "on", a->best) };
     t[0].c.small_pages = true;
-    HY_TRY(race(a, t, 2, err));
+    hy_status st = race_open(a, t, 2, err);
+    if (st == HY_OK) st = ab_same_logits(a, t[0].s, t[1].s, &t[1].row.same_bits, err);
+    close_tries(t, 2);
+    if (st != HY_OK) return st;
     gain_over(&t[0], &t[1], "itl");
     add_all(a, t, 2);
     ab_models_close(a, false);

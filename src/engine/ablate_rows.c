@@ -8,12 +8,12 @@
 
 void ab_put(ab_stat *s, double v)
 {
-    if (isfinite(v) && s->n < AB_ROUNDS) s->v[s->n++] = v;
+    if (isfinite(v) && s->n < AB_ROUNDS_FEW) s->v[s->n++] = v;
 }
 
 double ab_median(const ab_stat *s)
 {
-    double v[AB_ROUNDS];
+    double v[AB_ROUNDS_FEW];
     memcpy(v, s->v, sizeof v);
     return s->n ? hy_median(v, s->n) : NAN;
 }

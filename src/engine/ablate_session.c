@@ -154,12 +154,13 @@ hy_status ab_shape_row(ab *a, hy_session *s, const ab_config *c, uint32_t n_prom
     return ab_tick(a, err);
 }
 
-hy_status ab_logits(ab *a, hy_session *s, uint32_t n, uint32_t chunk, float **out, hy_err *err)
+hy_status ab_logits(hy_session *s, uint32_t n, uint32_t chunk, float **out, hy_err *err)
 {
+    uint32_t n_vocab = hy_session_core(s)->model->hp.n_vocab;
     int32_t *ids = HY_NEW_ARRAY(int32_t, n);
-    float *logits = hy_alloc_array(a->n_vocab, sizeof *logits);
-    hy_status st = ids && logits ? HY_OK : hy_fail_memory(err, "logits", a->n_vocab * 4ull);
-    for (uint32_t i = 0; st == HY_OK && i < n; i++) ids[i] = (int32_t)(i * 104729u % a->n_vocab);
+    float *logits = hy_alloc_array(n_vocab, sizeof *logits);
+    hy_status st = ids && logits ? HY_OK : hy_fail_memory(err, "logits", n_vocab * 4ull);
+    for (uint32_t i = 0; st == HY_OK && i < n; i++) ids[i] = (int32_t)(i * 104729u % n_vocab);
     if (st == HY_OK) st = hy_session_logits(s, ids, n, chunk, false, logits, err);
     hy_free(ids);
     if (st != HY_OK) {
@@ -167,6 +168,18 @@ hy_status ab_logits(ab *a, hy_session *s, uint32_t n, uint32_t chunk, float **ou
         logits = NULL;
     }
     *out = logits;
+    return st;
+}
+
+hy_status ab_same_logits(ab *a, hy_session *x, hy_session *y, int *same, hy_err *err)
+{
+    float *p = NULL, *q = NULL;
+    uint32_t n = HY_MIN(24u, a->n_ctx / 2);
+    hy_status st = ab_logits(x, n, 0, &p, err);
+    if (st == HY_OK) st = ab_logits(y, n, 0, &q, err);
+    if (st == HY_OK) *same = memcmp(p, q, hy_session_core(x)->model->hp.n_vocab * sizeof *p) == 0 ? 1 : -1;
+    hy_free(p);
+    hy_free(q);
     return st;
 }
 

@@ -156,6 +156,15 @@ class Ablation(unittest.TestCase):
         self.assertNotRegex(text, r"(?i)https?://|url\(|@import")
         self.assertIn("prefers-color-scheme:dark", text)
         self.assertGreaterEqual(page.tags.count("svg"), 8)
+        guide = [r for r in page.rows if len(r) == 9] # one row a technique, in the order of the run
+        for cells in guide:
+            self.assertTrue(cells[1] and cells[7] and cells[8], cells)
+        self.assertLessEqual(len(guide), len(TECHNIQUES))
+        self.assertIn("KV cache", [cells[0] for cells in guide])
+        of = [r for r in o["rows"] if r["technique"] == "kv_cache" and r["baseline"] == "best"]
+        pair = [short(r["memory_mib"]) for r in of]
+        want = pair[0] if pair[0] == pair[1] else " → ".join(pair)
+        self.assertIn(want, [cells[5] for cells in guide if cells[0] == "KV cache"])
         rows = [r for r in page.rows if len(r) == 7]
         want = sorted(o["rows"], key=lambda r: [x["technique"] for x in o["rows"]].index(r["technique"]))
         self.assertEqual(len(rows), len(want))
@@ -201,8 +210,30 @@ class Ablation(unittest.TestCase):
         with open(base + ".html", encoding="utf-8") as f:
             self.assertIn("Interrupted", f.read())
 
+    def test_only(self):
+        """Some techniques alone; what is kept of the whole stays."""
+        with tempfile.TemporaryDirectory() as d:
+            r = common.run(self, HAYATE, "bench", MODEL, "--ablation", "--minutes", 0.02, "-t", 1, "--json", "--only", "fusion,threads",
+                           env={"HAYATE_CACHE": d}, timeout=600)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            kept = os.listdir(os.path.join(d, "hayate")) if os.path.isdir(os.path.join(d, "hayate")) else []
+            self.assertEqual([n for n in kept if n.startswith("ablation-")], [])
+        o = json.loads(r.stdout)
+        self.assertEqual(o["settings"]["only"], "fusion,threads")
+        self.assertEqual([(x["technique"], x["setting"]) for x in o["rows"]], [("fusion", "off"), ("fusion", "on"), ("fusion", "off"),
+                                                                            ("fusion", "on"), ("threads", "1")])
+        for off, on in ((0, 1), (2, 3)):
+            x, y = o["rows"][off]["extra"], o["rows"][on]["extra"]
+            self.assertIs(o["rows"][on]["quality"]["same_bits"], True)
+            self.assertLess(y["prompt_activation_bytes"], x["prompt_activation_bytes"])
+            self.assertEqual(y["prompt_weight_bytes"], x["prompt_weight_bytes"])
+        traffic = [c for c in o["claims"] if c["claim"] == "fusion, traffic"]
+        self.assertAlmostEqual(traffic[0]["value"], 100 * (1 - o["rows"][1]["extra"]["prompt_activation_bytes"] /
+                                                           o["rows"][0]["extra"]["prompt_activation_bytes"]), delta=0.01)
+
     def test_errors(self):
-        for args, word in (([MODEL, "--minutes", "x"], "minutes"), (["/nonexistent/m.gguf"], "/nonexistent/m.gguf"),
+        for args, word in (([MODEL, "--only", "fusion,,x"], "only"), ([MODEL, "--only", "magic"], "kv_cache"),
+                           ([MODEL, "--minutes", "x"], "minutes"), (["/nonexistent/m.gguf"], "/nonexistent/m.gguf"),
                            ([MODEL, "--text", "/nonexistent/t"], "/nonexistent/t")):
             r = common.run(self, HAYATE, "bench", "--ablation", *args, env=self.env)
             self.assertIn(r.returncode, (1, 2))
@@ -235,7 +266,8 @@ class Techniques(unittest.TestCase):
             with open(os.path.join(folder, n), encoding="utf-8") as f:
                 o = json.load(f)
             self.assertTrue(o["complete"], n)
-            self.assertEqual({r["technique"] for r in o["rows"]}, TECHNIQUES, n)
+            only = o["settings"].get("only")
+            self.assertEqual({r["technique"] for r in o["rows"]}, set(only.split(",")) if only else TECHNIQUES, n)
             self.assertTrue(o["machine"]["model"] and o["machine"]["load_before"] is not None, n)
             self.assertTrue(all(r["quality"]["same_bits"] is not False for r in o["rows"]), n)
 
