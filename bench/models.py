@@ -154,6 +154,11 @@ def ensure(name, hayate, say=print):
     return out
 
 
+def path_of(name, hayate):
+    """A name of MODELS, or a file."""
+    return ensure(name, hayate) if name in MODELS else name
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)

@@ -1,7 +1,7 @@
 # The program from outside: its commands, and what may go wrong
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND AND TARGET hayate)
-  foreach(name cli faults measure bench ablation serve serve_life serve_leave serve_faults api api_chat break profile tune)
+  foreach(name cli faults measure bench ablation serve serve_life serve_leave serve_faults api api_chat break profile tune guide)
     add_test(NAME e2e.${name} COMMAND Python3::Interpreter -B ${CMAKE_CURRENT_SOURCE_DIR}/e2e/test_${name}.py
              $<TARGET_FILE:hayate>)
     set_tests_properties(e2e.${name} PROPERTIES TIMEOUT 1800)

@@ -72,10 +72,14 @@ static void step(const hy_tune_place *p, hy_tune_knob *k)
         closed(k, "given");
         return;
     }
+    uint32_t most = p->n_step;
     for (int i = 0; i < 4 && sizes[p->goal][i]; i++) {
         uint32_t n = sizes[p->goal][i];
-        bool longer = n > p->n_step && (n > p->n_ctx || p->n_step >= p->n_prompt); /* one step takes all as it is */
-        if (n != p->n_step && !longer) put(k, "%u", n);
+        /* where a step that was there before takes all of it, a longer one is the same */
+        bool longer = n > p->n_step && (n > p->n_ctx || most >= p->n_prompt);
+        if (n == p->n_step || longer) continue;
+        put(k, "%u", n);
+        most = HY_MAX(most, n);
     }
     if (k->n == 1) closed(k, "a prompt fits into one step");
 }

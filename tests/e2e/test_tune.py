@@ -15,6 +15,9 @@ import unittest
 import common
 from common import LLAMA, MODEL
 
+sys.path.insert(0, os.path.join(common.ROOT, "bench"))
+import half_core  # noqa: E402
+
 HAYATE = None
 QUICK = ["--minutes", "0.05", "-p", "48", "-n", "4", "--streams", "2"]
 
@@ -240,48 +243,23 @@ class Tuned(Case):
 
 
 class HalfACore(Case):
-    """Limited to half a processor by control group, tune does not choose two threads. The group is either real, or a made-up
-    tree in the place of /sys/fs/cgroup and /proc/self/cgroup, in a mount namespace of its own."""
-
-    def limited(self):
-        for parent, name, text in (("/sys/fs/cgroup", "cpu.max", "50000 100000"), ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "50000")):
-            group = "%s/hayate-test-%d" % (parent, os.getpid())
-            try:
-                os.mkdir(group)
-                self.addCleanup(os.rmdir, group)
-                with open(os.path.join(group, name), "r+", encoding="ascii") as f:  # the kernel made it, or it is no group
-                    f.write(text)
-                return ["sh", "-c", 'echo $$ > %s/cgroup.procs && exec "$0" "$@"' % group]
-            except OSError:
-                pass
-        os.makedirs(self.path("cg", "half"))
-        for name, text in (("cg/half/cpu.max", "50000 100000\n"), ("self", "0::/half\n")):
-            with open(self.path(name), "w", encoding="ascii") as f:
-                f.write(text)
-        enter = ["unshare", "-m", "sh", "-c", 'mount --bind %s /sys/fs/cgroup && mount --bind %s /proc/$$/cgroup && exec "$0" "$@"' %
-                 (self.path("cg"), self.path("self"))]
-        try:
-            if subprocess.run(enter + ["true"], capture_output=True, timeout=20).returncode == 0:
-                return enter
-        except OSError:
-            pass
-        return None
+    """Limited to half a processor by control group, tune does not choose two threads."""
 
     def test_one_thread(self):
-        enter = self.limited()
-        if not enter:
-            print("skipped: neither a control group nor a mount namespace can be made here")
-            return
-        for goal in ("ttft", "throughput"):
-            r = subprocess.run(enter + [HAYATE, "tune", MODEL, "--goal", goal] + QUICK + ["--json"], capture_output=True, text=True,
-                               timeout=300, env=common.clean_env(**self.env))
-            self.assertEqual(r.returncode, 0, r.stderr)
-            o = json.loads(r.stdout)
-            self.assertIn("quota 0.50", o["machine"])
-            for s in o["settings"]:
-                if s["name"].startswith("threads"):
-                    self.assertEqual((s["choice"], s["tried"]), ("1", []), s)
-            self.assertNotIn("threads = 2", o["config"])
+        with half_core.limited() as (how, enter):
+            if not how:
+                print("skipped: neither a control group nor a mount namespace can be made here")
+                return
+            for goal in ("ttft", "throughput", "memory"):
+                r = subprocess.run(enter + [HAYATE, "tune", MODEL, "--goal", goal] + QUICK + ["--json"], capture_output=True, text=True,
+                                   timeout=300, env=common.clean_env(**self.env))
+                self.assertEqual(r.returncode, 0, r.stderr)
+                o = json.loads(r.stdout)
+                self.assertIn("quota 0.50", o["machine"])
+                for s in o["settings"]:
+                    if s["name"].startswith("threads"):
+                        self.assertEqual((s["choice"], s["tried"]), ("1", []), s)
+                self.assertNotIn("threads = 2", o["config"])
 
 
 class Kept(Case):

@@ -403,6 +403,12 @@ static void test_values(void **state)
     p.n_prompt = 200;
     hy_tune_knobs(&p, k);
     assert_false(tries(&k[HY_TUNE_K_STEP], "512")); /* one step takes the whole prompt as it is */
+    p.n_prompt = 512;
+    hy_tune_knobs(&p, k);
+    assert_true(tries(&k[HY_TUNE_K_STEP], "512") && !tries(&k[HY_TUNE_K_STEP], "1024")); /* the same step */
+    p.n_prompt = 600;
+    hy_tune_knobs(&p, k);
+    assert_true(tries(&k[HY_TUNE_K_STEP], "512") && tries(&k[HY_TUNE_K_STEP], "1024"));
 }
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
