@@ -66,13 +66,13 @@ bool hy_panels_shape(hy_panels *w, hy_qtype type, uint32_t p, uint64_t n_row, ui
     return true;
 }
 
-/* ---- file blocks to codes -------------------------------------------------------------------- */
+/* ---- file blocks to codes: the types that pack_quick.c leaves ---------------------------------- */
 
 /* One scale unit of one row, taken apart: `n` groups of codes and sub-scales. */
 typedef struct unit {
     uint8_t code[256];
     uint16_t d, m;             /* f16 bits; MXFP4: d is the exponent byte */
-    uint8_t a[16], b[16];      /* sub-scales: sc and m (Q4_K, Q5_K), per half (Q2_K, Q3_K, Q6_K) */
+    uint8_t a[16];             /* sub-scales: per group (IQ4_XS), per half (Q2_K, Q3_K) */
 } unit;
 
 static uint16_t load16(const uint8_t *p)
@@ -86,41 +86,6 @@ static void nibbles_16(const uint8_t *qs, uint8_t *code)
     for (int i = 0; i < 16; i++) {
         code[i] = qs[i] & 15;
         code[i + 16] = qs[i] >> 4;
-    }
-}
-
-/* 32 bytes: low nibbles are weights 0..31, high ones 32..63. */
-static void nibbles_32(const uint8_t *qs, uint8_t *code)
-{
-    for (int i = 0; i < 32; i++) {
-        code[i] = qs[i] & 15;
-        code[i + 32] = qs[i] >> 4;
-    }
-}
-
-static void read_simple(hy_qtype t, const uint8_t *src, unit *u)
-{
-    if (t == HY_Q_MXFP4) {
-        u->d = src[0];
-        nibbles_16(src + 1, u->code);
-        return;
-    }
-    u->d = load16(src);
-    src += 2;
-    if (t == HY_Q_Q8_0) {
-        memcpy(u->code, src, 32);
-        return;
-    }
-    if (t == HY_Q_Q4_1 || t == HY_Q_Q5_1) {
-        u->m = load16(src);
-        src += 2;
-    }
-    if (t == HY_Q_Q5_0 || t == HY_Q_Q5_1) {
-        nibbles_16(src + 4, u->code);
-        uint32_t h = load16(src) | (uint32_t)load16(src + 2) << 16;
-        for (int i = 0; i < 32; i++) u->code[i] |= (uint8_t)((h >> i & 1) << 4);
-    } else {
-        nibbles_16(src, u->code);
     }
 }
 
@@ -156,44 +121,6 @@ static void read_q3_k(const uint8_t *src, unit *u)
     u->d = load16(src + 108);
 }
 
-/* Q4_K: d, dmin, scales[12], qs[128]; Q5_K has qh[32] before qs. */
-static void read_q45_k(bool is_q5, const uint8_t *src, unit *u)
-{
-    const uint8_t *s = src + 4, *qs = src + (is_q5 ? 48 : 16);
-    u->d = load16(src);
-    u->m = load16(src + 2);
-    for (int g = 0; g < 8; g++) {
-        if (g < 4) {
-            u->a[g] = s[g] & 63;
-            u->b[g] = s[g + 4] & 63;
-        } else {
-            u->a[g] = (uint8_t)((s[g + 4] & 15) | s[g - 4] >> 6 << 4);
-            u->b[g] = (uint8_t)(s[g + 4] >> 4 | s[g] >> 6 << 4);
-        }
-    }
-    for (int j = 0; j < 4; j++) nibbles_32(qs + 32 * j, u->code + 64 * j);
-    if (!is_q5) return;
-    for (int g = 0; g < 8; g++)
-        for (int l = 0; l < 32; l++) u->code[32 * g + l] |= (uint8_t)((src[16 + l] >> g & 1) << 4);
-}
-
-/* Q6_K: ql[128], qh[64], scales[16], d. */
-static void read_q6_k(const uint8_t *src, unit *u)
-{
-    for (int n = 0; n < 2; n++) {
-        const uint8_t *ql = src + 64 * n, *qh = src + 128 + 32 * n;
-        uint8_t *c = u->code + 128 * n;
-        for (int l = 0; l < 64; l++) {
-            c[l] = ql[l] & 15;
-            c[l + 64] = ql[l] >> 4;
-        }
-        for (int j = 0; j < 4; j++)
-            for (int l = 0; l < 32; l++) c[32 * j + l] |= (uint8_t)((qh[l] >> 2 * j & 3) << 4);
-    }
-    memcpy(u->a, src + 192, 16);
-    u->d = load16(src + 208);
-}
-
 /* IQ4_XS: d, scales_h (u16), scales_l[4], qs[128]. */
 static void read_iq4_xs(const uint8_t *src, unit *u)
 {
@@ -211,11 +138,11 @@ static void read_unit(hy_qtype t, const uint8_t *src, unit *u)
     switch (t) {
     case HY_Q_Q2_K: read_q2_k(src, u); break;
     case HY_Q_Q3_K: read_q3_k(src, u); break;
-    case HY_Q_Q4_K: read_q45_k(false, src, u); break;
-    case HY_Q_Q5_K: read_q45_k(true, src, u); break;
-    case HY_Q_Q6_K: read_q6_k(src, u); break;
     case HY_Q_IQ4_XS: read_iq4_xs(src, u); break;
-    default: read_simple(t, src, u); break;
+    default: /* MXFP4 */
+        u->d = src[0];
+        nibbles_16(src + 1, u->code);
+        break;
     }
 }
 
@@ -240,15 +167,9 @@ static void put_scales(hy_qtype t, uint32_t p, uint32_t lane, const unit *u, uin
         put16(dst + 2 * lane, u->m);
         dst += 2 * p;
     }
-    if (t == HY_Q_IQ4_XS) {
-        for (uint32_t g = 0; g < 8; g++) dst[g * p + lane] = u->a[g];
-    } else if (hy_pf_halves(t)) {
-        for (uint32_t g = 0; g < 8; g++) memcpy(dst + 2 * (g * p + lane), u->a + 2 * g, 2);
-    } else if (hy_pf_unit(t) == 8) {
-        for (uint32_t g = 0; g < 8; g++) {
-            dst[2 * g * p + lane] = u->a[g];
-            dst[(2 * g + 1) * p + lane] = u->b[g];
-        }
+    for (uint32_t g = 0; g < 8; g++) {
+        if (hy_pf_halves(t)) memcpy(dst + 2 * (g * p + lane), u->a + 2 * g, 2);
+        else dst[g * p + lane] = u->a[g];
     }
 }
 
@@ -259,34 +180,19 @@ static void put_codes(hy_qtype t, uint32_t p, uint32_t lane, const uint8_t *code
     uint32_t c[8], v[8] = {0};
     memcpy(c, code, sizeof(c));
     uint32_t n = 0;
-    if (t == HY_Q_Q8_0) {
-        memcpy(v, c, sizeof(v));
-        n = 8;
-    } else if (hy_pf_has_nibbles(t)) {
+    if (hy_pf_has_nibbles(t)) {
         const uint32_t low = 0x0f0f0f0fu;
         for (int j = 0; j < 4; j++) v[n++] = (c[j] & low) | (c[j + 4] & low) << 4;
     }
     if (hy_pf_halves(t)) {
-        int from = t == HY_Q_Q6_K ? 4 : 0;
-        for (int i = 0; i < 8; i++) v[n + i / 4] |= (c[i] >> from & 0x03030303u) << 2 * (i % 4);
+        for (int i = 0; i < 8; i++) v[n + i / 4] |= (c[i] & 0x03030303u) << 2 * (i % 4);
         n += 2;
     }
-    if (hy_pf_has_bit(t)) {
-        int from = t == HY_Q_Q3_K ? 2 : 4;
-        for (int i = 0; i < 8; i++) v[n] |= (c[i] >> from & 0x01010101u) << i;
+    if (hy_pf_has_bit(t)) { /* Q3_K */
+        for (int i = 0; i < 8; i++) v[n] |= (c[i] >> 2 & 0x01010101u) << i;
         n++;
     }
     for (uint32_t i = 0; i < n; i++) memcpy(dst + 4 * ((size_t)i * p + lane), &v[i], 4);
-}
-
-static void pack_float(const hy_panels *w, uint8_t *dst, const void *const *src_row, uint32_t n)
-{
-    uint32_t size = hy_pf_float_bytes(w->type);
-    for (uint32_t r = 0; r < n; r++) {
-        const uint8_t *src = src_row[r];
-        for (uint64_t k = 0; k < w->k; k++)
-            memcpy(dst + (k * w->p + r) * size, src + k * size, size);
-    }
 }
 
 void hy_panel_pack(const hy_panels *w, uint8_t *dst_panel, const void *const *src_row,
@@ -294,10 +200,6 @@ void hy_panel_pack(const hy_panels *w, uint8_t *dst_panel, const void *const *sr
 {
     uint32_t p = w->p;
     if (n_src_row < p) memset(dst_panel, 0, w->panel_bytes);
-    if (hy_pf_float(w->type)) {
-        pack_float(w, dst_panel, src_row, n_src_row);
-        return;
-    }
     if (hy_pack_quick(w, dst_panel, src_row, n_src_row)) return;
     const hy_qtraits *q = hy_quant(w->type);
     uint32_t n_group = hy_pf_unit(w->type);

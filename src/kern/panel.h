@@ -119,7 +119,7 @@ HY_INLINE uint64_t hy_pf_codes_at(hy_qtype t, uint32_t p, uint64_t g)
     uint32_t strip = hy_pf_strip(t);
     return g / strip * hy_pf_strip_bytes(t, p) + hy_pf_strip_scales(t, p) + g % strip * hy_pf_group_codes(t, p);
 }
-/* pack_quick.c: packs a panel of the types that large files consist of; false for the others. */
+/* pack_quick.c: packs a panel of the types that large files consist of; false for Q2_K, Q3_K, IQ4_XS, MXFP4. */
 bool hy_pack_quick(const hy_panels *w, uint8_t *dst, const void *const *row, uint32_t n_row);
 HY_INLINE const uint8_t *hy_panel_at(const hy_panels *w, uint64_t i_panel)
 {
