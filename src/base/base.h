@@ -118,6 +118,8 @@ typedef struct hy_map {
 hy_status hy_map_open(hy_map *m, const char *path, hy_err *err);
 void hy_map_done_with(const hy_map *m, uint64_t offset, uint64_t n); /* let the kernel drop pages */
 void hy_map_need(const hy_map *m, uint64_t offset, uint64_t n); /* they are read next: all at once is cheaper */
+/* A few bytes of it, which must lie inside: reading them in place would map up to 2 MiB around them. */
+void hy_map_peek(const hy_map *m, uint64_t offset, size_t n, void *out);
 void hy_map_close(hy_map *m);                          /* accepts a zeroed struct */
 
 /* The whole file in memory (NUL-terminated, NUL not counted); limit in bytes. Free with hy_free. */

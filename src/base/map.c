@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FOLIO_BYTES_MAX (2 * HY_MIB)
+
 /* O_NONBLOCK: opening a FIFO must not wait for a writer; regular files do not notice. */
 static hy_status open_read(int *fd, struct stat *st, const char *path, hy_err *err)
 {
@@ -53,12 +55,11 @@ void hy_map_done_with(const hy_map *m, uint64_t offset, uint64_t n)
 {
     if (!m->data || offset >= m->bytes) return;
     n = HY_MIN(n, m->bytes - offset);
-    /* Only pages that lie wholly inside; the last one of the file counts as whole. */
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t first = HY_ROUND_UP(offset, page);
-    uint64_t last = offset + n == m->bytes ? m->bytes : (offset + n) / page * page;
-    if (first < last)
-        madvise((void *)(uintptr_t)(m->data + first), (size_t)(last - first), MADV_DONTNEED);
+    /* Linux maps all of a large folio (2 MiB at most) around what is touched, neighbours that were let go before too, so
+     * all that may have come goes; what is still wanted of it comes back by itself. */
+    uint64_t first = offset / FOLIO_BYTES_MAX * FOLIO_BYTES_MAX;
+    uint64_t last = HY_MIN(HY_ROUND_UP(offset + n, FOLIO_BYTES_MAX), m->bytes);
+    madvise((void *)(uintptr_t)(m->data + first), (size_t)(last - first), MADV_DONTNEED);
 }
 
 void hy_map_need(const hy_map *m, uint64_t offset, uint64_t n)
@@ -69,6 +70,12 @@ void hy_map_need(const hy_map *m, uint64_t offset, uint64_t n)
     n = HY_MIN(n, m->bytes - offset) + (offset - first);
     madvise((void *)(uintptr_t)(m->data + first), (size_t)n, MADV_POPULATE_READ);
 #endif
+}
+
+void hy_map_peek(const hy_map *m, uint64_t offset, size_t n, void *out)
+{
+    ssize_t got = m->fd >= 0 ? pread(m->fd, out, n, (off_t)offset) : -1;
+    if (got != (ssize_t)n) memcpy(out, m->data + offset, n);
 }
 
 void hy_map_close(hy_map *m)

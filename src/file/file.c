@@ -161,8 +161,17 @@ void hy_file_close(hy_file *f)
     json_decref(f->config);
     json_decref(f->generation_config);
     json_decref(f->tokenizer_config);
+    hy_arena_free(f->index->strings);
     hy_arena_free(f->arena);
     hy_free(f);
+}
+
+void hy_file_done_with_strings(hy_file *f)
+{
+    for (uint64_t i = 0; i < f->n_meta; i++)
+        if (f->meta[i].type == HY_M_ARRAY) f->meta[i].strs = NULL;
+    hy_arena_free(f->index->strings);
+    f->index->strings = NULL;
 }
 
 static bool ends_with(const char *s, const char *end)
@@ -237,6 +246,11 @@ void hy_file_done_with_bytes(const hy_file *f, const hy_tensor *t, uint64_t firs
     if (f->index->borrowed || !t->data || first >= t->bytes) return;
     n = HY_MIN(n, t->bytes - first);
     if (n) hy_map_done_with(&f->part[t->i_part], t->offset + first, n);
+}
+
+void hy_file_peek(const hy_file *f, const hy_tensor *t, uint64_t first, size_t n, void *out)
+{
+    hy_map_peek(&f->part[t->i_part], t->offset + first, n, out);
 }
 
 void hy_file_need_bytes(const hy_file *f, const hy_tensor *t, uint64_t first, uint64_t n)

@@ -24,7 +24,7 @@ typedef struct hy_meta {
     hy_meta_type item;         /* of an array's items; nested arrays are refused */
     uint64_t n;                /* items of an array; else 1 */
     const void *data;          /* raw little-endian value(s), unaligned; for strings see hy_meta_str */
-    const hy_str *strs;        /* strings: [n] views; else NULL */
+    const hy_str *strs;        /* strings: [n] views, until hy_file_done_with_strings; else NULL */
 } hy_meta;
 
 #define HY_DIMS_MAX 4
@@ -93,6 +93,11 @@ const char *hy_meta_type_name(hy_meta_type t);   /* "u32", "string", ...; never 
 /* The kernel may drop the tensor's pages: its content has been packed elsewhere. */
 void hy_file_done_with(const hy_file *f, const hy_tensor *t);
 void hy_file_done_with_bytes(const hy_file *f, const hy_tensor *t, uint64_t first, uint64_t n); /* a part of it */
+/* Frees the views of arrays of strings (16 bytes a token): a tokenizer has been made of them. Their number stays. The
+ * caller sees to it that nobody else reads the file meanwhile. */
+void hy_file_done_with_strings(hy_file *f);
+/* n bytes of it from `first` on, copied; they must lie inside. */
+void hy_file_peek(const hy_file *f, const hy_tensor *t, uint64_t first, size_t n, void *out);
 /* A part of it is read next, by this thread. */
 void hy_file_need_bytes(const hy_file *f, const hy_tensor *t, uint64_t first, uint64_t n);
 

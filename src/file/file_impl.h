@@ -16,6 +16,7 @@ struct hy_file_index {
     uint32_t *meta, *tensor;         /* slot -> index + 1, 0 = free */
     uint64_t tensor_cap;             /* safetensors: room in f->tensor while shards are added */
     bool borrowed;                   /* part[0] is the caller's memory */
+    hy_arena *strings;               /* views of arrays of strings, or NULL */
 };
 
 /* A name from a file, made safe to print: at most 80 bytes, others than printable ASCII as '?'. */

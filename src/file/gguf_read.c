@@ -107,7 +107,10 @@ static hy_status read_strings(hy_file *f, cursor *c, hy_meta *m, hy_err *err)
                        " bytes left in the file",
                        HY_SHOW(m->key), m->n, c->n - c->at);
     m->data = c->data + c->at;
-    hy_str *strs = HY_ARENA_NEW(f->arena, hy_str, HY_MAX(m->n, 1));
+    bool array = m->type == HY_M_ARRAY; /* those may be let go before the file is closed */
+    if (array && !f->index->strings) f->index->strings = hy_arena_new(64 * HY_KIB);
+    hy_arena *arena = array ? f->index->strings : f->arena;
+    hy_str *strs = arena ? HY_ARENA_NEW(arena, hy_str, HY_MAX(m->n, 1)) : NULL;
     if (!strs) return hy_fail_memory(err, "strings of the metadata", m->n * sizeof(hy_str));
     for (uint64_t i = 0; i < m->n; i++) {
         hy_status s = read_str(c, "string", &strs[i], err);

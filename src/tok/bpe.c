@@ -2,8 +2,6 @@
  * (a word may be a whole megabyte); ties in rank go to the leftmost pair, as in the tokenizers
  * library and in SentencePiece. Short words are scanned instead, which is faster. */
 #include "tok/tok_impl.h"
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SCAN_MAX 24 /* symbols: below this a plain scan for the best pair beats the heap */
@@ -13,6 +11,13 @@ static uint32_t pair_hash(uint32_t left, uint32_t right)
     uint64_t x = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15ull;
     return (uint32_t)(x >> 32);
 }
+
+/* What two neighbours make. */
+typedef struct merge {
+    uint32_t rank;
+    int32_t id;                 /* -1: nothing */
+    uint32_t ref;               /* of tok_merge */
+} merge;
 
 static const tok_pair *find_pair(const tok_bpe *b, int32_t left, int32_t right)
 {
@@ -68,7 +73,7 @@ hy_status tok_bpe_pair(hy_tok *t, uint32_t left, uint32_t right, uint32_t rank, 
 
 static bool one_rune(const tok_str *s, uint32_t *rune)
 {
-    return s->p && s->n && hy_utf8_next(s->p, s->n, rune) == s->n && *rune != HY_RUNE_BAD;
+    return s->p && s->n && s->n <= 4 && hy_utf8_next(s->p, s->n, rune) == s->n && *rune != HY_RUNE_BAD;
 }
 
 /* SentencePiece matches only these kinds of pieces while merging. */
@@ -91,99 +96,41 @@ hy_status tok_bpe_runes(hy_tok *t, hy_err *err)
     return HY_OK;
 }
 
-static int by_score_down(const void *pa, const void *pb)
-{
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a < b) - (a > b);
-}
-
-static uint32_t rank_of(const double *score, uint32_t n, float x)
-{
-    uint32_t low = 0, high = n;
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-        if (score[mid] > x)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-/* The symbol id of a part of a token: a token, or a virtual id for a lone character. */
-static int32_t part_id(const hy_tok *t, const tok_vocab *virt, const char *s, size_t n)
-{
-    int32_t id = tok_vocab_find(&t->vocab, s, n);
-    if (id >= 0 && is_merged_kind(t->vocab.flags[id])) return id;
-    id = tok_vocab_find(virt, s, n);
-    return id < 0 ? -1 : (int32_t)t->vocab.n + id;
-}
-
-/* Every way to cut token i into two symbols is a merge with the token's rank. */
-static hy_status pairs_of(hy_tok *t, const tok_vocab *virt, uint32_t i, uint32_t rank, hy_err *err)
-{
-    const tok_str *s = &t->vocab.str[i];
-    uint32_t rune;
-    for (size_t at = hy_utf8_next(s->p, s->n, &rune); at < s->n;) {
-        int32_t left = part_id(t, virt, s->p, at);
-        int32_t right = left < 0 ? -1 : part_id(t, virt, s->p + at, s->n - at);
-        if (right >= 0)
-            HY_TRY(tok_bpe_pair(t, (uint32_t)left, (uint32_t)right, rank, (int32_t)i, err));
-        at += hy_utf8_next(s->p + at, s->n - at, &rune);
-    }
-    return HY_OK;
-}
-
-static hy_status collect_virtual(hy_tok *t, hy_tok *virt, hy_err *err)
-{
-    for (uint32_t i = 0; i < t->vocab.n; i++) {
-        const tok_str *s = &t->vocab.str[i];
-        if (!s->p || !is_merged_kind(t->vocab.flags[i])) continue;
-        for (size_t at = 0; at < s->n;) {
-            uint32_t rune;
-            size_t n = hy_utf8_next(s->p + at, s->n - at, &rune);
-            int32_t id = tok_vocab_find(&t->vocab, s->p + at, n);
-            if ((id < 0 || !is_merged_kind(t->vocab.flags[id])) &&
-                tok_vocab_find(&virt->vocab, s->p + at, n) < 0)
-                HY_TRY(tok_vocab_put(virt, virt->vocab.n, s->p + at, n, 0, 0, err));
-            at += n;
-        }
-    }
-    return HY_OK;
-}
-
 /* Long junk in a hostile vocabulary must not cost quadratic time. */
 #define SP_PIECE_MAX 4096
 
+/* Any two symbols whose text is a token merge, the better score first: a table of such pairs would only repeat the
+ * vocabulary (16 MiB and 150 ms for one of 262,144 tokens). */
 hy_status tok_bpe_from_scores(hy_tok *t, hy_err *err)
 {
-    tok_bpe *b = &t->bpe;
-    hy_tok virt = {.arena = t->arena};
-    uint32_t n = t->vocab.n;
-    double *score = hy_alloc_array(n ? n : 1, sizeof *score);
-    hy_status s = score ? HY_OK : hy_fail_memory(err, "scores", (uint64_t)n * sizeof *score);
-    if (s == HY_OK) {
-        for (uint32_t i = 0; i < n; i++) score[i] = t->vocab.score[i];
-        qsort(score, n, sizeof *score, by_score_down);
-        s = collect_virtual(t, &virt, err);
-    }
-    if (s == HY_OK) s = tok_bpe_begin(t, (uint64_t)n * 2, err);
-    b->sentencepiece = true;
-    for (uint32_t i = 0; s == HY_OK && i < n; i++) {
-        const tok_str *str = &t->vocab.str[i];
-        if (!str->p || str->n > SP_PIECE_MAX || !is_merged_kind(t->vocab.flags[i])) continue;
-        if (tok_vocab_find(&t->vocab, str->p, str->n) != (int32_t)i) continue;
-        s = pairs_of(t, &virt.vocab, i, rank_of(score, n, t->vocab.score[i]), err);
-    }
-    if (s == HY_OK) s = tok_bpe_runes(t, err);
-    for (uint32_t i = 0; s == HY_OK && i < virt.vocab.n; i++) {
-        uint32_t rune;
-        if (one_rune(&virt.vocab.str[i], &rune) && rune < TOK_RUNES && b->rune_id[rune] < 0)
-            b->rune_id[rune] = (int32_t)(n + i);
-    }
-    b->virt = virt.vocab;
-    hy_free(score);
-    return s;
+    t->bpe.sentencepiece = true;
+    return tok_bpe_runes(t, err);
+}
+
+/* Scores (32 bits in the files) as ranks: the better, the smaller. */
+static uint32_t rank_of(double score)
+{
+    float x = (float)score + 0.0f; /* -0 is 0 */
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 31 ? bits : ~(bits | 1u << 31);
+}
+
+static merge find_token(const hy_tok *t, const char *s, const tok_sym *a, const tok_sym *b)
+{
+    uint32_t n = a->len + b->len;
+    if (a->id < -1 || b->id < -1 || n > SP_PIECE_MAX) return (merge){.id = -1};
+    int32_t id = tok_vocab_find(&t->vocab, s + a->from, n);
+    if (id < 0 || !is_merged_kind(t->vocab.flags[id])) return (merge){.id = -1};
+    return (merge){rank_of(tok_vocab_score(&t->vocab, (uint32_t)id)), id, n};
+}
+
+/* s: the word. */
+static merge find_merge(const hy_tok *t, const char *s, const tok_sym *a, const tok_sym *b)
+{
+    if (t->bpe.sentencepiece) return find_token(t, s, a, b);
+    const tok_pair *p = find_pair(&t->bpe, a->id, b->id);
+    return p ? (merge){p->rank, p->id, (uint32_t)(p - t->bpe.pair)} : (merge){.id = -1};
 }
 
 /* User-defined symbols as they look after normalising: GGUF stores U+2581 as a space in them. */
@@ -229,9 +176,7 @@ static int32_t char_id(const hy_tok *t, const char *s, size_t n, uint32_t rune)
 {
     if (rune < TOK_RUNES) return t->bpe.rune_id[rune];
     int32_t id = tok_model_find(t, s, n);
-    if (id >= 0 && (!t->bpe.sentencepiece || is_merged_kind(t->vocab.flags[id]))) return id;
-    id = tok_vocab_find(&t->bpe.virt, s, n);
-    return id < 0 ? -1 : (int32_t)t->vocab.n + id;
+    return id >= 0 && (!t->bpe.sentencepiece || is_merged_kind(t->vocab.flags[id])) ? id : -1;
 }
 
 /* With prefixes or suffixes the symbol of a character depends on its place in the word. */
@@ -303,22 +248,22 @@ static void join(tok_work *w, int32_t left, int32_t id)
     if (b->next >= 0) w->sym[b->next].prev = left;
 }
 
-static void merge_scan(tok_work *w)
+static void merge_scan(tok_work *w, const char *s)
 {
-    const tok_pair *cand[SCAN_MAX];
+    merge cand[SCAN_MAX];
     int n = (int)w->n_sym;
-    for (int i = 0; i + 1 < n; i++) cand[i] = find_pair(&w->t->bpe, w->sym[i].id, w->sym[i + 1].id);
+    for (int i = 0; i + 1 < n; i++) cand[i] = find_merge(w->t, s, &w->sym[i], &w->sym[i + 1]);
+    cand[n - 1].id = -1;
     for (;;) {
         int best = -1;
-        for (int i = 0; i >= 0; i = w->sym[i].next) {
-            if (w->sym[i].next >= 0 && cand[i] && (best < 0 || cand[i]->rank < cand[best]->rank))
-                best = i;
-        }
+        for (int i = 0; i >= 0; i = w->sym[i].next)
+            if (cand[i].id >= 0 && (best < 0 || cand[i].rank < cand[best].rank)) best = i;
         if (best < 0) return;
-        join(w, best, cand[best]->id);
+        join(w, best, cand[best].id);
         const tok_sym *a = &w->sym[best];
-        cand[best] = a->next < 0 ? NULL : find_pair(&w->t->bpe, a->id, w->sym[a->next].id);
-        if (a->prev >= 0) cand[a->prev] = find_pair(&w->t->bpe, w->sym[a->prev].id, a->id);
+        if (a->next < 0) cand[best].id = -1;
+        else cand[best] = find_merge(w->t, s, a, &w->sym[a->next]);
+        if (a->prev >= 0) cand[a->prev] = find_merge(w->t, s, &w->sym[a->prev], a);
     }
 }
 
@@ -336,38 +281,44 @@ static void sift_down(tok_merge *h, size_t n, size_t i)
     h[i] = x;
 }
 
-static void push(tok_work *w, int32_t left)
+static void push(tok_work *w, const char *s, int32_t left)
 {
     if (left < 0 || w->sym[left].next < 0) return;
-    const tok_pair *p = find_pair(&w->t->bpe, w->sym[left].id, w->sym[w->sym[left].next].id);
-    if (!p) return;
+    merge x = find_merge(w->t, s, &w->sym[left], &w->sym[w->sym[left].next]);
+    if (x.id < 0) return;
     if (w->n_heap == w->cap_heap &&
         !tok_grow(w, (void **)&w->heap, &w->cap_heap, w->n_heap + 1, sizeof *w->heap))
         return;
-    tok_merge m = {(uint64_t)p->rank << 32 | (uint32_t)left, (uint32_t)(p - w->t->bpe.pair)};
+    tok_merge m = {(uint64_t)x.rank << 32 | (uint32_t)left, x.id, x.ref};
     size_t i = w->n_heap++;
     for (; i && w->heap[(i - 1) / 4].key > m.key; i = (i - 1) / 4)
         w->heap[i] = w->heap[(i - 1) / 4];
     w->heap[i] = m;
 }
 
-static void merge_heap(tok_work *w)
+/* One of the two symbols was merged since. Then (SentencePiece) both together have become longer. */
+static bool out_of_date(const tok_work *w, const tok_merge *m, const tok_sym *a)
+{
+    if (!a->len || a->next < 0) return true;
+    const tok_sym *b = &w->sym[a->next];
+    if (w->t->bpe.sentencepiece) return a->len + b->len != m->ref;
+    const tok_pair *p = &w->t->bpe.pair[m->ref];
+    return (uint32_t)a->id != p->left || (uint32_t)b->id != p->right;
+}
+
+static void merge_heap(tok_work *w, const char *s)
 {
     w->n_heap = 0;
-    for (size_t i = 0; i + 1 < w->n_sym && !w->failed; i++) push(w, (int32_t)i);
+    for (size_t i = 0; i + 1 < w->n_sym && !w->failed; i++) push(w, s, (int32_t)i);
     while (w->n_heap && !w->failed) {
         tok_merge m = w->heap[0];
         w->heap[0] = w->heap[--w->n_heap];
         if (w->n_heap) sift_down(w->heap, w->n_heap, 0);
         int32_t left = (int32_t)(uint32_t)m.key;
-        const tok_sym *a = &w->sym[left];
-        const tok_pair *p = &w->t->bpe.pair[m.pair];
-        if (!a->len || a->next < 0 || (uint32_t)a->id != p->left ||
-            (uint32_t)w->sym[a->next].id != p->right)
-            continue; /* out of date: one of the two was merged since */
-        join(w, left, p->id);
-        push(w, w->sym[left].prev);
-        push(w, left);
+        if (out_of_date(w, &m, &w->sym[left])) continue;
+        join(w, left, m.id);
+        push(w, s, w->sym[left].prev);
+        push(w, s, left);
     }
 }
 
@@ -379,7 +330,7 @@ static void put_sentencepiece(tok_work *w, const char *s, hy_ids *out)
     for (int32_t i = w->n_sym ? 0 : -1; i >= 0; i = w->sym[i].next) {
         const tok_sym *a = &w->sym[i];
         int32_t id = a->id < -1 ? -2 - a->id : a->id;
-        bool unk = id < 0 || (uint32_t)id >= t->vocab.n;
+        bool unk = id < 0;
         if (!unk)
             tok_put(w, out, id);
         else if (t->byte_fallback && tok_put_bytes(w, s + a->from, a->len, out))
@@ -404,9 +355,9 @@ void tok_bpe_word(tok_work *w, const char *s, size_t n, hy_ids *out)
     make_symbols(w, s, n);
     if (w->failed || !w->n_sym) return;
     if (w->n_sym <= SCAN_MAX)
-        merge_scan(w);
+        merge_scan(w, s);
     else
-        merge_heap(w);
+        merge_heap(w, s);
     if (t->bpe.sentencepiece) {
         put_sentencepiece(w, s, out);
         return;

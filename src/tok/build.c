@@ -40,7 +40,6 @@ void hy_tok_free(hy_tok *t)
     hy_free(t->tmpl);
     hy_free(t->bpe.pair);
     hy_free(t->bpe.rune_id);
-    tok_vocab_free(&t->bpe.virt);
     tok_trie_free(&t->bpe.frozen);
     tok_trie_free(&t->trie);
     tok_trie_free(&t->added_raw);

@@ -41,7 +41,7 @@ static hy_status array_of(const hy_file *f, const char *key, uint64_t n, const h
 static hy_status read_tokens(hy_tok *t, const hy_file *f, hy_err *err)
 {
     const hy_meta *tokens = hy_file_meta(f, "tokenizer.ggml.tokens"), *score, *type;
-    if (!tokens || tokens->type != HY_M_ARRAY || tokens->item != HY_M_STR || !tokens->n)
+    if (!tokens || tokens->type != HY_M_ARRAY || tokens->item != HY_M_STR || !tokens->n || !tokens->strs)
         return hy_fail(err, HY_E_FORMAT, "tokenizer.ggml.tokens is not an array of strings");
     if (tokens->n > TOK_ID_MAX)
         return hy_fail(err, HY_E_LIMIT, "tokenizer.ggml.tokens has %" PRIu64 " items, limit %d",
@@ -49,6 +49,10 @@ static hy_status read_tokens(hy_tok *t, const hy_file *f, hy_err *err)
     HY_TRY(array_of(f, "tokenizer.ggml.scores", tokens->n, &score, err));
     HY_TRY(array_of(f, "tokenizer.ggml.token_type", tokens->n, &type, err));
     HY_TRY(tok_vocab_reserve(&t->vocab, (uint32_t)tokens->n, err));
+    uint64_t bytes = tokens->n; /* all strings in one piece, each with a NUL behind it */
+    for (uint64_t i = 0; i < tokens->n; i++) bytes += tokens->strs[i].n;
+    char *text = bytes <= SIZE_MAX ? hy_arena_alloc(t->arena, (size_t)bytes, 1) : NULL;
+    if (!text) return hy_fail_memory(err, "tokens", bytes);
     for (uint64_t i = 0; i < tokens->n; i++) {
         double x = 0;
         int64_t kind = TYPE_NORMAL;
@@ -57,7 +61,11 @@ static hy_status read_tokens(hy_tok *t, const hy_file *f, hy_err *err)
                            i);
         if (type && !hy_meta_item_i64(type, i, &kind)) kind = TYPE_NORMAL;
         const hy_str *s = &tokens->strs[i];
-        HY_TRY(tok_vocab_put(t, (uint32_t)i, s->p, s->n, x, flags_of(kind), err));
+        if (s->n > INT32_MAX)
+            return hy_fail(err, HY_E_FORMAT, "token %" PRIu64 ": %" PRIu64 " bytes is too long", i, s->n);
+        memcpy(text, s->p, s->n);
+        HY_TRY(tok_vocab_take(&t->vocab, (uint32_t)i, (tok_str){text, (uint32_t)s->n}, x, flags_of(kind), err));
+        text += s->n + 1;
     }
     return HY_OK;
 }
@@ -90,7 +98,7 @@ static void read_specials(hy_tok *t, const hy_file *f)
 static hy_status read_merges(hy_tok *t, const hy_file *f, hy_err *err)
 {
     const hy_meta *m = hy_file_meta(f, "tokenizer.ggml.merges");
-    if (!m || m->type != HY_M_ARRAY || m->item != HY_M_STR)
+    if (!m || m->type != HY_M_ARRAY || m->item != HY_M_STR || !m->strs)
         return hy_fail(err, HY_E_FORMAT, "tokenizer.ggml.merges is not an array of strings");
     if (m->n > UINT32_MAX / 4)
         return hy_fail(err, HY_E_LIMIT, "tokenizer.ggml.merges has %" PRIu64 " items", m->n);

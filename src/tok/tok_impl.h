@@ -31,17 +31,24 @@ typedef struct tok_vocab {
     uint32_t n;                 /* ids 0 .. n - 1; unused ids have str.p == NULL */
     uint32_t cap;
     tok_str *str;
-    double *score;
+    double *score;              /* NULL: all are 0 */
     uint8_t *flags;             /* hy_tok_flags */
-    uint32_t *slot;             /* open addressing: id + 1, 0 is free */
+    uint32_t *slot;             /* open addressing: id + 1 below 9 bits of the string's hash; 0 is free */
     uint32_t n_slot;            /* a power of two */
     uint32_t n_used;
 } tok_vocab;
 
+/* Room for n tokens and their index. */
 hy_status tok_vocab_reserve(tok_vocab *v, uint32_t n, hy_err *err);
 /* Puts the string at this id, growing the vocabulary; the first id of a string is the one found. */
 hy_status tok_vocab_put(hy_tok *t, uint32_t id, const char *s, size_t n, double score, uint8_t flags,
                         hy_err *err);
+/* The same with a string that lives as long as the tokenizer. */
+hy_status tok_vocab_take(tok_vocab *v, uint32_t id, tok_str str, double score, uint8_t flags, hy_err *err);
+HY_INLINE double tok_vocab_score(const tok_vocab *v, uint32_t id)
+{
+    return v->score ? v->score[id] : 0;
+}
 int32_t tok_vocab_find(const tok_vocab *v, const char *s, size_t n);
 void tok_vocab_free(tok_vocab *v);
 
@@ -177,12 +184,11 @@ typedef struct tok_pair {       /* open addressing; id < 0 is free */
 } tok_pair;
 
 typedef struct tok_bpe {
-    tok_pair *pair;
+    tok_pair *pair;             /* none for SentencePiece: two symbols that make a token merge */
     uint32_t n_slot, n_pair;
     int32_t *rune_id;           /* [TOK_RUNES] id of a one-character token, or -1 */
-    tok_vocab virt;             /* characters that only occur inside tokens: ids from vocab.n on */
     bool ignore_merges, fuse_unk;
-    bool sentencepiece;         /* unknown characters are resolved after merging */
+    bool sentencepiece;         /* merges by score; unknown characters are resolved afterwards */
     tok_str prefix, suffix;     /* continuing_subword_prefix, end_of_word_suffix */
     tok_trie frozen;            /* SentencePiece user-defined symbols */
 } tok_bpe;
@@ -233,7 +239,8 @@ typedef struct tok_sym {
 
 typedef struct tok_merge {
     uint64_t key;               /* rank << 32 | left symbol */
-    uint32_t pair;              /* its place in the table */
+    int32_t id;                 /* what it makes */
+    uint32_t ref;               /* the pair's place in the table; SentencePiece: bytes of both symbols */
 } tok_merge;
 
 typedef struct tok_work {
@@ -321,7 +328,7 @@ hy_status tok_bpe_begin(hy_tok *t, uint64_t n_pair, hy_err *err);
 hy_status tok_bpe_pair(hy_tok *t, uint32_t left, uint32_t right, uint32_t rank, int32_t id,
                        hy_err *err);
 hy_status tok_bpe_runes(hy_tok *t, hy_err *err);       /* one-character tokens; once, before encoding */
-hy_status tok_bpe_from_scores(hy_tok *t, hy_err *err); /* SentencePiece: pairs from the vocabulary */
+hy_status tok_bpe_from_scores(hy_tok *t, hy_err *err); /* SentencePiece: the vocabulary is the merges */
 hy_status tok_frozen_build(hy_tok *t, bool spaces, hy_err *err);
 hy_status tok_unigram_build(hy_tok *t, hy_err *err);
 hy_status tok_wordpiece_build(hy_tok *t, hy_err *err);

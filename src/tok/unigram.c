@@ -29,7 +29,7 @@ hy_status tok_unigram_build(hy_tok *t, hy_err *err)
     bool any = false;
     for (uint32_t i = 0; i < t->vocab.n; i++) {
         if (!t->vocab.str[i].p || !use_unigram(t, i)) continue;
-        double s = t->vocab.score[i];
+        double s = tok_vocab_score(&t->vocab, i);
         low = !any || s < low ? s : low;
         high = !any || s > high ? s : high;
         any = true;
@@ -47,7 +47,7 @@ static double score_of(const hy_tok *t, int32_t id, size_t bytes)
 {
     if (t->sp_unigram && t->vocab.flags[id] & HY_TOK_USER)
         return (double)bytes * t->user_score - 0.1;
-    return t->vocab.score[id];
+    return tok_vocab_score(&t->vocab, (uint32_t)id);
 }
 
 /* SentencePiece adds in single precision, tokenizers in double: it decides ties. */

@@ -200,6 +200,31 @@ static void split_tensor_total(void **state)
     remove_folder(folder);
 }
 
+/* Arrays of strings may go before the file does; their number, and single strings, stay. */
+static void strings_let_go(void **state)
+{
+    hy_err err = {0};
+    hy_file *f;
+    uint64_t n_array = 0, n_string = 0, before[64];
+    assert_int_equal(hy_file_open(&f, HY_DATA "/models/llama3/model-bf16.gguf", &err), HY_OK);
+    assert_true(f->n_meta <= 64);
+    for (uint64_t i = 0; i < f->n_meta; i++) before[i] = f->meta[i].n;
+    hy_file_done_with_strings(f);
+    hy_file_done_with_strings(f);
+    for (uint64_t i = 0; i < f->n_meta; i++) {
+        const hy_meta *m = &f->meta[i];
+        assert_int_equal(m->n, before[i]);
+        if (m->type == HY_M_ARRAY && m->item == HY_M_STR) n_array += !m->strs;
+        if (m->type == HY_M_STR) n_string += m->strs && m->strs->p;
+    }
+    assert_true(n_array >= 1 && n_string >= 1);
+    hy_str arch;
+    assert_int_equal(hy_meta_string(f, "general.architecture", true, &arch, &err), HY_OK);
+    assert_int_equal(arch.n, 5);
+    assert_memory_equal(arch.p, "llama", 5);
+    hy_file_close(f);
+}
+
 static void typed_reading(void **state)
 {
     hy_err err = {0};
@@ -337,7 +362,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_and_tensors),  cmocka_unit_test(version_2),
         cmocka_unit_test(split_from_any_part), cmocka_unit_test(split_faults),
-        cmocka_unit_test(split_tensor_total),  cmocka_unit_test(typed_reading),
+        cmocka_unit_test(split_tensor_total),  cmocka_unit_test(typed_reading),  cmocka_unit_test(strings_let_go),
         cmocka_unit_test(not_finite),          cmocka_unit_test(golden_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,43 @@ static void test_plain(void **state)
     hy_tok_free(t);
 }
 
+/* SentencePiece's rule: of all neighbours whose text is a piece the best score first, of equal ones the leftmost; the first of
+ * two equal pieces counts, and pieces of other kinds never do. Words longer than 24 characters go another way. */
+static void test_scores(void **state)
+{
+    enum { MARK, A, B, C, D, AB, BC, CD, ABC };
+    static const char *const token[] = {"\xE2\x96\x81", "a", "b", "c", "d", "ab", "bc", "cd", "abc", "bc", "dd"};
+    static const int32_t type[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
+    static const struct {
+        float ab, bc, cd, abc;
+        int32_t want[5];
+        size_t n;
+    } cases[] = {
+        {-1, -1, -9, -20, {MARK, AB, CD}, 3},         /* ab and bc are equal; then cd before abc */
+        {-0.0f, 0.0f, -9, -20, {MARK, AB, CD}, 3},    /* equal as well */
+        {-1, -1, -90, -20, {MARK, ABC, D}, 3},
+        {-3, 1.5f, -9, -20, {MARK, ABC, D}, 3},       /* bc, then abc */
+        {-3, -2, -1, -20, {MARK, AB, CD}, 3},         /* cd, then ab */
+        {-3, 1e-40f, 1e-39f, 5, {MARK, AB, CD}, 3},
+        {-3e38f, -INFINITY, -1e38f, INFINITY, {MARK, AB, CD}, 3},
+    };
+    for (size_t i = 0; i < HY_COUNT(cases); i++) {
+        const float score[] = {0, 0, 0, 0, 0, cases[i].ab, cases[i].bc, cases[i].cd, cases[i].abc, 100, 100};
+        vocab v = {.model = "llama", .token = token, .n = 11, .score = score, .n_score = 11, .type = type, .n_type = 11};
+        hy_tok *t;
+        hy_err err = {0};
+        assert_int_equal(open_vocab(&v, &t, &err), HY_OK);
+        expect(t, "abcd", 4, cases[i].n, cases[i].want);
+        char many[44];
+        int32_t want[34] = {MARK}; /* nothing joins over a d */
+        for (size_t k = 0; k < 11; k++) memcpy(many + 4 * k, "abcd", 4);
+        for (size_t k = 0; k < 11; k++) memcpy(want + 1 + 2 * k, cases[i].want + 1, 2 * sizeof *want);
+        expect(t, many, 44, 23, want);
+        expect(t, "dd", 2, 3, (int32_t[]){MARK, D, D});
+        hy_tok_free(t);
+    }
+}
+
 /* L11: byte tokens that are none are plain text. */
 static void test_byte_tokens(void **state)
 {
@@ -435,7 +472,7 @@ static void test_broken_stream(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),   cmocka_unit_test(test_byte_tokens),
+        cmocka_unit_test(test_plain),   cmocka_unit_test(test_scores), cmocka_unit_test(test_byte_tokens),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_tolerated),
         cmocka_unit_test(test_names),   cmocka_unit_test(test_long),
         cmocka_unit_test(test_memory),  cmocka_unit_test(test_broken_stream),
