@@ -38,7 +38,8 @@ typedef struct hy_topology {
     uint64_t mem_bytes;        /* physical, or the cgroup's limit if lower */
     uint32_t n_thread_default; /* what a team takes unless told: cores allowed, capped by quota */
 } hy_topology;
-void hy_cpu_topology(hy_topology *out);
+void hy_cpu_topology(hy_topology *out);           /* looked up each time: some milliseconds */
+uint64_t hy_cpu_memory(void);                    /* mem_bytes alone, which costs little */
 /* How often the control group has been stopped because its quota was used up, since it exists; 0 without
  * a quota. A few small files are read: not for every step. */
 uint64_t hy_cpu_throttled(void);

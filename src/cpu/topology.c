@@ -55,6 +55,21 @@ void hy_topology_limit(hy_topology *t, const hy_cgroup *group)
     t->n_thread_default = HY_MAX(n, 1u);
 }
 
+/* Physical, or the control group's limit if lower; 0: unknown. */
+static uint64_t memory_of(const hy_cgroup *group)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    uint64_t bytes = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    return group->mem_bytes && (!bytes || group->mem_bytes < bytes) ? group->mem_bytes : bytes;
+}
+
+uint64_t hy_cpu_memory(void)
+{
+    hy_cgroup group;
+    hy_cgroup_read(&group, "");
+    return memory_of(&group);
+}
+
 void hy_cpu_topology(hy_topology *out)
 {
     hy_cgroup group;
@@ -62,13 +77,11 @@ void hy_cpu_topology(hy_topology *out)
     if (!hy_cpu_brand(out->model, sizeof out->model) &&
         !cpuinfo_model(out->model, sizeof out->model))
         snprintf(out->model, sizeof out->model, "unknown processor");
-    long online = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
     out->n_cpu_allowed = hy_cpu_allowed(NULL, 0);
     out->n_cpu_online = online > 0 ? (uint32_t)online : out->n_cpu_allowed;
     hy_cgroup_read(&group, "");
-    if (pages > 0) out->mem_bytes = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-    if (group.mem_bytes && (!out->mem_bytes || group.mem_bytes < out->mem_bytes))
-        out->mem_bytes = group.mem_bytes;
+    out->mem_bytes = memory_of(&group);
     hy_topology_shape(out);
     if (!out->n_core_allowed || out->n_core_allowed > out->n_cpu_allowed)
         out->n_core_allowed = out->n_cpu_allowed;

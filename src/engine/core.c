@@ -1,5 +1,6 @@
 #include "packed.h"
 #include "threads.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,24 +83,49 @@ static void on_progress(void *ctx, uint64_t done, uint64_t all)
     if (l->o->progress && l->o->progress(l->o->progress_ctx, done, all)) l->cancel = 1;
 }
 
-/* A session computes on token ids: it does without a tokenizer where there is none. */
-static hy_status load_model(hy_core *c, const hy_options *o, bool session, hy_err *err)
+/* The tokenizer, read while the weights are: mostly by a processor that waits for memory or for another thread. */
+typedef struct tok_job {
+    hy_core *c;
+    pthread_t thread;
+    bool started;
+    hy_status status;
+    hy_err err;
+} tok_job;
+
+static void *read_tok(void *arg)
 {
-    hy_kernels kern;
-    HY_TRY(hy_core_kernels(&kern, o->isa, err));
-    hy_topology top;
-    hy_cpu_topology(&top);
-    /* with several memory nodes, who packs a panel is who reads it, and stays there */
-    HY_TRY(hy_team_open(&c->team, hy_threads_team(o), o->pin || top.n_numa > 1, err));
-    HY_TRY(hy_file_open(&c->file, o->model, err));
-    if (c->file->n_tensor == 0)
-        return hy_fail(err, HY_E_FORMAT, "%s holds a vocabulary but no weights", o->model);
+    tok_job *j = arg;
+    int64_t before = hy_alloc_bytes_here();
+    j->status = hy_tok_from_file(&j->c->tok, j->c->file, &j->err);
+    j->c->tok_bytes = (uint64_t)HY_MAX(hy_alloc_bytes_here() - before, 0);
+    return NULL;
+}
+
+/* A session computes on token ids: it does without a tokenizer where there is none. */
+static void begin_tok(tok_job *j, hy_core *c, bool session)
+{
+    *j = (tok_job){ .c = c };
+    if (session && !hy_tok_in_file(c->file)) return;
+    j->started = pthread_create(&j->thread, NULL, read_tok, j) == 0;
+    if (!j->started) read_tok(j);
+}
+
+static hy_status end_tok(tok_job *j, hy_err *err)
+{
+    if (j->started) pthread_join(j->thread, NULL);
+    hy_file_done_with_strings(j->c->file);
+    if (j->status != HY_OK && err) *err = j->err;
+    return j->status;
+}
+
+static hy_status load_weights(hy_core *c, const hy_options *o, const hy_kernels *kern, bool session, hy_err *err)
+{
     load_ctx l = { .o = o };
     hy_qtype q = HY_Q_COUNT;
     if (o->weights) (void)hy_quant_from_name(o->weights, &q);
     hy_packed_list packed;
-    hy_packed_paths(&packed, o, kern.panel);
-    hy_load_opts lo = { .kern = &kern, .team = c->team, .progress = on_progress, .progress_ctx = &l,
+    hy_packed_paths(&packed, o, kern->panel);
+    hy_load_opts lo = { .kern = kern, .team = c->team, .progress = on_progress, .progress_ctx = &l,
                         .cancel = &l.cancel, .quantise = o->weights ? (int)q : -1, .every = o->weights_all, .quick_start = !session,
                         .small_pages = o->no_huge_pages, .packed = packed.path, .n_packed = packed.n };
     hy_seat seat;
@@ -107,12 +133,24 @@ static hy_status load_model(hy_core *c, const hy_options *o, bool session, hy_er
     hy_status s = hy_model_load(&c->model, c->file, &lo, err);
     if (sat) hy_team_stand(&seat);
     hy_packed_paths_free(&packed);
-    if (s != HY_OK) return s;
-    if (session && !hy_tok_in_file(c->file)) return HY_OK;
-    int64_t before = hy_alloc_bytes_here();
-    s = hy_tok_from_file(&c->tok, c->file, err);
-    c->tok_bytes = (uint64_t)HY_MAX(hy_alloc_bytes_here() - before, 0);
     return s;
+}
+
+static hy_status load_model(hy_core *c, const hy_options *o, bool session, hy_err *err)
+{
+    hy_kernels kern;
+    HY_TRY(hy_core_kernels(&kern, o->isa, err));
+    hy_cpu_topology(&c->top);
+    /* with several memory nodes, who packs a panel is who reads it, and stays there */
+    HY_TRY(hy_team_open(&c->team, hy_threads_team(o, &c->top), o->pin || c->top.n_numa > 1, err));
+    HY_TRY(hy_file_open(&c->file, o->model, err));
+    if (c->file->n_tensor == 0)
+        return hy_fail(err, HY_E_FORMAT, "%s holds a vocabulary but no weights", o->model);
+    tok_job tok;
+    begin_tok(&tok, c, session);
+    hy_status s = load_weights(c, o, &kern, session, err);
+    hy_status t = end_tok(&tok, s == HY_OK ? err : NULL);
+    return s == HY_OK ? t : s;
 }
 
 /* Pages of each group for a pool of kv_tokens: the full group holds them and a partial page a sequence; a
@@ -202,14 +240,21 @@ static uint64_t identity_of(const hy_core *c)
         const hy_tensor *t = &c->file->tensor[i];
         h = hy_hash64(t->name, strlen(t->name), h);
         h = hy_hash64(t->dim, sizeof t->dim, h);
-        uint64_t n = HY_MIN(t->bytes, 64);
-        if (t->data && n) h = hy_hash64(t->data + (t->bytes - n) / 2, n, h);
+        uint8_t some[64];
+        size_t n = (size_t)HY_MIN(t->bytes, sizeof some);
+        if (!t->data || !n) continue;
+        hy_file_peek(c->file, t, (t->bytes - n) / 2, n, some);
+        h = hy_hash64(some, n, h);
     }
     return h;
 }
 
+/* n_out 0: a session. Else somebody waits for a first token: a plan's memory comes in small pages, of which a short prompt
+ * touches few; hy_core_settle asks for huge ones once there is an answer. */
 static hy_status compile(hy_core *c, const hy_options *o, uint32_t n_out, hy_err *err)
 {
+    c->small_pages = o->no_huge_pages;
+    bool small = c->small_pages || n_out != 0;
     const hy_hparams *hp = &c->model->hp;
     c->n_ctx = o->n_ctx ? o->n_ctx : default_ctx(hp);
     c->n_seq = o->n_seq ? o->n_seq : 8;
@@ -236,7 +281,7 @@ static hy_status compile(hy_core *c, const hy_options *o, uint32_t n_out, hy_err
     HY_TRY(open_kv(c, o, kv_tokens, err));
     hy_plan_opts po = { .fuse = c->fuse, .act_f32 = o->act_f32, .kv_type = c->kv_type, .n_ctx = c->n_ctx,
                         .n_tok_max = c->n_step, .n_out_max = n_out, .n_row_max = c->n_seq,
-                        .materialised = c->materialised, .small_pages = o->no_huge_pages };
+                        .materialised = c->materialised, .small_pages = small };
     HY_TRY(hy_plan_compile(&c->plan, c->model, &po, err));
     if (c->timing && !hy_plan_timing(c->plan, true)) return hy_fail_memory(err, "timing", 0);
     c->identity = identity_of(c);
@@ -274,18 +319,22 @@ hy_status hy_core_share(hy_core **out, const hy_core *from, const hy_options *o,
     HY_TRY(hy_options_check(o, err));
     hy_core *c = HY_NEW(hy_core);
     if (!c) return hy_fail_memory(err, "engine", sizeof *c);
-    *c = (hy_core){ .borrowed = true, .file = from->file, .tok = from->tok, .team = from->team, .model = from->model,
+    *c = (hy_core){ .borrowed = true, .top = from->top, .file = from->file, .tok = from->tok, .team = from->team, .model = from->model,
                     .tok_bytes = from->tok_bytes, .name = from->name };
     hy_status s = compile(c, o, n_out, err);
     if (s != HY_OK) {
         hy_core_close(c);
         return s;
     }
-    hy_topology top;
-    hy_cpu_topology(&top);
-    hy_plan_threads(c->plan, hy_plan_threads_many(from->plan), hy_plan_threads_few(from->plan), top.quota_cpus > 0);
+    hy_plan_threads(c->plan, hy_plan_threads_many(from->plan), hy_plan_threads_few(from->plan), c->top.quota_cpus > 0);
     *out = c;
     return HY_OK;
+}
+
+void hy_core_settle(hy_core *c)
+{
+    hy_region r = hy_plan_region(c->plan);
+    if (!c->small_pages && r.p) hy_big_huge_pages((void *)(uintptr_t)r.p, (size_t)r.n_bytes);
 }
 
 void hy_core_close(hy_core *c)

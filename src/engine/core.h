@@ -14,6 +14,7 @@
 
 /* Immutable after opening but for plan and kv, which belong to whoever runs steps. */
 typedef struct hy_core {
+    hy_topology top;           /* when it was opened */
     hy_file *file;
     hy_tok *tok;
     hy_team *team;
@@ -24,6 +25,7 @@ typedef struct hy_core {
     hy_kv_mode kv_mode;
     uint32_t n_ctx, n_seq, n_step, n_queue, n_out;
     bool act_f32, fuse, timing, materialised;
+    bool small_pages;          /* everywhere: asked for */
     bool prefix_cache;         /* sequences share pages */
     double itl_ms, ttft_ms;    /* targets */
     uint64_t kv_bytes, tok_bytes;
@@ -39,6 +41,8 @@ hy_status hy_core_open(hy_core **out, const hy_options *o, uint32_t n_out, hy_er
 /* A plan and a KV pool of its own over the model of `from`, which must outlive it and runs no step meanwhile. What
  * concerns loading and threads in o does not count. */
 hy_status hy_core_share(hy_core **out, const hy_core *from, const hy_options *o, uint32_t n_out, hy_err *err);
+/* There is time: working memory may become huge pages. */
+void hy_core_settle(hy_core *c);
 void hy_core_close(hy_core *c);                    /* accepts NULL */
 void hy_core_facts(const hy_core *c, hy_facts *out);
 

@@ -166,6 +166,7 @@ void *hy_engine_main(void *engine)
     e->sched.o.on_pause = on_pause;
     hy_seat before;
     (void)hy_team_sit(e->core->team, &before); /* for good: the thread ends with the engine */
+    bool settled = false;
     for (;;) {
         uint32_t seen = atomic_load(&e->wake);
         hy_engine_do_commands(e, false);
@@ -173,6 +174,10 @@ void *hy_engine_main(void *engine)
         if (atomic_load(&e->stop)) break;
         work(e);
         if (e->sched.n_run) continue;
+        if (!settled && HY_GET(e->c_step)) {
+            hy_core_settle(e->core);
+            settled = true;
+        }
         hy_publish_counts(e);
         hy_publish_map(e, true);
         /* what waits while nobody runs waits for pages of files or the clock: look again soon */

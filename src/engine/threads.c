@@ -10,11 +10,9 @@ enum { n_cand_max = 6, n_round_max = 5, n_round_kept = 3, long_tok = 32, first_t
 #define BUDGET_US 200000       /* of one kind of step */
 #define BETTER 0.95            /* fewer threads must be faster by this */
 
-uint32_t hy_threads_team(const hy_options *o)
+uint32_t hy_threads_team(const hy_options *o, const hy_topology *top)
 {
-    hy_topology top;
-    hy_cpu_topology(&top);
-    return HY_MAX(o->n_threads ? o->n_threads : top.n_thread_default, o->n_threads_decode);
+    return HY_MAX(o->n_threads ? o->n_threads : top->n_thread_default, o->n_threads_decode);
 }
 
 /* Steps of one sequence that is thrown away afterwards. */
@@ -109,10 +107,8 @@ static bool quiet_machine(uint32_t n_cpu)
 
 char *hy_threads_key(const hy_core *c)
 {
-    hy_topology top;
-    hy_cpu_topology(&top);
     const hy_hparams *hp = &c->model->hp;
-    char *machine = hy_machine_key(&top);
+    char *machine = hy_machine_key(&c->top);
     hy_buf b = { 0 };
     if (machine)
         hy_buf_printf(&b, "%s; team %u; %s %u x %u, ff %u, vocabulary %u, %" PRIu64 " bytes; %s, kv %s, step %u%s%s", machine,
@@ -136,14 +132,14 @@ static bool kept(const char *key, uint32_t n_all, uint32_t *n_many, uint32_t *n_
     return true;
 }
 
-static hy_status measure(hy_core *c, const hy_topology *top, uint32_t *n_many, uint32_t *n_few, hy_err *err)
+static hy_status measure(hy_core *c, uint32_t *n_many, uint32_t *n_few, hy_err *err)
 {
     char *key = hy_threads_key(c);
     if (!key) return hy_fail_memory(err, "machine", 256);
     hy_status s = HY_OK;
     if (!kept(key, hy_team_size(c->team), n_many, n_few)) {
         trial *t = HY_NEW(trial);
-        bool sure = quiet_machine(top->n_cpu_online);
+        bool sure = quiet_machine(c->top.n_cpu_online);
         if (t) t->c = c;
         s = t ? try_all(t, n_many, n_few, &sure, err) : hy_fail_memory(err, "trial", sizeof *t);
         hy_free(t);
@@ -157,17 +153,15 @@ static hy_status measure(hy_core *c, const hy_topology *top, uint32_t *n_many, u
 
 hy_status hy_threads_choose(hy_core *c, const hy_options *o, hy_err *err)
 {
-    hy_topology top;
-    hy_cpu_topology(&top);
     uint32_t n_all = hy_team_size(c->team), n_many = o->n_threads ? o->n_threads : n_all;
     uint32_t n_few = o->n_threads_decode ? o->n_threads_decode : n_many;
     if (n_all > 1 && !o->n_threads && c->n_ctx >= 4) {
         uint32_t many = n_all, few = n_all;
-        HY_TRY(measure(c, &top, &many, &few, err));
+        HY_TRY(measure(c, &many, &few, err));
         n_many = many;
         if (!o->n_threads_decode) n_few = few;
     }
-    hy_plan_threads(c->plan, HY_MIN(n_many, n_all), HY_MIN(n_few, n_all), top.quota_cpus > 0);
+    hy_plan_threads(c->plan, HY_MIN(n_many, n_all), HY_MIN(n_few, n_all), c->top.quota_cpus > 0);
     hy_team_use(c->team, n_many);
     return HY_OK;
 }

@@ -5,7 +5,7 @@
 #include "core.h"
 
 /* Threads of the team: what the options ask for, or what this process may use. */
-uint32_t hy_threads_team(const hy_options *o);
+uint32_t hy_threads_team(const hy_options *o, const hy_topology *top);
 
 /* Tells the plan how many of the team's threads long and short steps take: as the options say; where they leave
  * it open, by measuring a few steps of each (under half a second, once a machine and shape of model: the result is

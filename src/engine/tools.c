@@ -136,7 +136,9 @@ hy_status hy_tool_explain(const hy_options *o, bool json, char **text, hy_err *e
     HY_TRY(hy_options_check(o, err));
     hy_options one = *o;
     one.n_seq = 1;
-    one.n_threads = hy_threads_team(o); /* nothing runs: nothing to choose */
+    hy_topology top;
+    hy_cpu_topology(&top);
+    one.n_threads = hy_threads_team(o, &top); /* nothing runs: nothing to choose */
     hy_core *c;
     HY_TRY(hy_core_open(&c, &one, 1, err));
     hy_plan_opts po = { .fuse = c->fuse, .act_f32 = c->act_f32, .kv_type = c->kv_type, .n_ctx = c->n_ctx,

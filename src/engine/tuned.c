@@ -82,21 +82,8 @@ bool hy_tuned_name(const char *model_id, const hy_topology *top, char name[80])
     return true;
 }
 
-/* Where it would be: reading makes no folder. */
-static bool kept_at(const char *model, char id[17], hy_buf *path)
-{
-    hy_topology top;
-    char name[80];
-    hy_err none; /* a model that cannot be read is reported by whoever opens it */
-    hy_cpu_topology(&top);
-    if (hy_tool_model_id(model, id, &none) != HY_OK || !hy_tuned_name(id, &top, name) || !hy_cache_folder(path))
-        return false;
-    hy_buf_printf(path, "/%s", name);
-    return !path->failed;
-}
-
-/* A file for this model that some other machine left. */
-static bool of_another_machine(const char *model_id)
+/* A file for this model, of whatever machine. */
+static bool is_any(const char *model_id)
 {
     hy_buf folder = { 0 };
     char begin[32];
@@ -108,6 +95,18 @@ static bool of_another_machine(const char *model_id)
     if (d) closedir(d);
     hy_buf_free(&folder);
     return found;
+}
+
+/* Where it would be: reading makes no folder. Empty: nothing is kept for the model, which most starts find without
+ * asking what machine this is. */
+static void kept_at(const char *model, hy_buf *path)
+{
+    hy_topology top;
+    char id[17], name[80];
+    hy_err none; /* a model that cannot be read is reported by whoever opens it */
+    if (hy_tool_model_id(model, id, &none) != HY_OK || !is_any(id)) return;
+    hy_cpu_topology(&top);
+    if (hy_tuned_name(id, &top, name) && hy_cache_folder(path)) hy_buf_printf(path, "/%s", name);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------ */
@@ -262,11 +261,10 @@ hy_status hy_tool_tuned(const char *model, const char *file, hy_tuned *out, hy_e
 {
     *out = (hy_tuned){ .state = HY_TUNED_NONE };
     hy_buf path = { 0 };
-    char id[17];
-    if (file) {
-        hy_buf_str(&path, file);
-    } else if (!kept_at(model, id, &path) || !hy_is_file(path.data)) {
-        if (path.data && of_another_machine(id)) out->state = HY_TUNED_OTHER_MACHINE;
+    if (file) hy_buf_str(&path, file);
+    else kept_at(model, &path);
+    if (!file && (!path.data || !hy_is_file(path.data))) {
+        if (path.data) out->state = HY_TUNED_OTHER_MACHINE;
         hy_buf_free(&path);
         return HY_OK;
     }

@@ -102,6 +102,7 @@ static bool key_of(const hy_loader *l, uint64_t *out)
 typedef struct hashing {
     const uint8_t *data;
     uint64_t bytes, n_chunk;
+    const hy_map *map;         /* data lies in this file, or NULL */
     uint64_t *hash;            /* [n_chunk], to fill ... */
     const uint64_t *want;      /* ... or to compare with */
     _Atomic bool differs;
@@ -113,7 +114,9 @@ static void hash_share(void *arg, hy_worker *w)
     uint64_t first, last;
     hy_share(h->n_chunk, 1, w, &first, &last);
     for (uint64_t i = first; i < last && !h->differs; i++) {
-        uint64_t at = i * CHUNK, v = hy_hash64(h->data + at, (size_t)HY_MIN(CHUNK, h->bytes - at), i);
+        uint64_t at = i * CHUNK, n = HY_MIN(CHUNK, h->bytes - at);
+        if (h->map) hy_map_need(h->map, (uint64_t)(h->data - h->map->data) + at, n);
+        uint64_t v = hy_hash64(h->data + at, (size_t)n, i);
         if (h->hash) h->hash[i] = v;
         else if (v != h->want[i]) h->differs = true;
     }
@@ -147,7 +150,7 @@ static const char *wrong(const hy_loader *l, const hy_map *m, uint64_t key)
     if (h.data_at != data_start(n_chunk) || m->bytes != h.data_at + h.data_bytes) return "cut short";
     const uint64_t *chunks = (const uint64_t *)(const void *)(m->data + sizeof h);
     if (hy_hash64(chunks, (size_t)n_chunk * sizeof *chunks, key) != h.chunks_hash) return "broken";
-    hashing sum = { .data = m->data + h.data_at, .bytes = h.data_bytes, .n_chunk = n_chunk, .want = chunks };
+    hashing sum = { .data = m->data + h.data_at, .bytes = h.data_bytes, .n_chunk = n_chunk, .map = m, .want = chunks };
     return run_hashes(l, &sum) ? NULL : "broken";
 }
 

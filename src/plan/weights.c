@@ -232,11 +232,10 @@ static hy_status prepare_all(hy_loader *l, hy_err *err)
 static hy_status check_memory(uint64_t bytes, hy_err *err)
 {
     if (bytes < HY_GIB) return HY_OK;
-    hy_topology top;
-    hy_cpu_topology(&top);
-    if (top.mem_bytes == 0 || bytes <= top.mem_bytes) return HY_OK;
+    uint64_t has = hy_cpu_memory();
+    if (has == 0 || bytes <= has) return HY_OK;
     return hy_fail(err, HY_E_MEMORY, "weights need %llu bytes of memory; the machine has %llu",
-                   (unsigned long long)bytes, (unsigned long long)top.mem_bytes);
+                   (unsigned long long)bytes, (unsigned long long)has);
 }
 
 static hy_status take_memory(hy_loader *l, hy_err *err)
