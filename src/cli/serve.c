@@ -59,16 +59,15 @@ static bool finish(cli_args *a)
 }
 
 /* Appears whole or not at all: scripts wait for it. */
-static bool write_file(const char *path, const char *text)
+static bool write_url(const char *path, const char *url)
 {
-    char part[4096];
-    snprintf(part, sizeof part, "%s.part", path);
-    FILE *f = fopen(part, "w");
-    bool good = f && fprintf(f, "%s\n", text) > 0;
-    if (f && fclose(f) != 0) good = false;
-    if (good && rename(part, path) == 0) return true;
-    cli_error("serve", "--port-file %s: %s", path, strerror(errno));
-    return false;
+    hy_buf line = { 0 };
+    hy_err err;
+    hy_buf_printf(&line, "%s\n", url);
+    hy_status s = line.failed ? hy_fail_memory(&err, path, strlen(url)) : hy_write_file(path, line.data, line.len, &err);
+    hy_buf_free(&line);
+    if (s != HY_OK) cli_error("serve", "--port-file %s", err.msg);
+    return s == HY_OK;
 }
 
 static void on_ready(void *ctx, const char *url)
@@ -76,7 +75,7 @@ static void on_ready(void *ctx, const char *url)
     served *s = ctx;
     printf("hayate: listening on %s\n", url);
     (void)cli_flush();
-    if (s->a->port_file) s->failed = !write_file(s->a->port_file, url);
+    if (s->a->port_file) s->failed = !write_url(s->a->port_file, url);
 }
 
 static void on_loaded(void *ctx, hy_engine *e)

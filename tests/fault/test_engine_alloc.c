@@ -1,6 +1,6 @@
 /* Every allocation of opening, submitting and polling fails once, in turn: always a status and never a
  * crash; the sanitizers see that nothing leaks. */
-#include <hayate/hayate.h>
+#include "../common/engine_options.h"
 #include <hayate/tools.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,13 +82,7 @@ static hy_status serve(hy_engine *e, char text[512], hy_err *err)
 
 static hy_options options(void)
 {
-    hy_options o;
-    hy_options_init(&o);
-    o.model = MODEL;
-    o.n_ctx = 64;
-    o.n_threads = 1;
-    o.n_seq = 2;
-    return o;
+    return engine_options(MODEL, 64, 1, 2);
 }
 
 static hy_status whole(char text[512], hy_err *err)

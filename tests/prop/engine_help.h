@@ -2,7 +2,7 @@
 #ifndef ENGINE_HELP_H
 #define ENGINE_HELP_H
 
-#include <hayate/hayate.h>
+#include "../common/engine_options.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -26,13 +26,9 @@ typedef struct answer {
 
 static hy_engine *open_model(const char *model, void (*change)(hy_options *))
 {
-    hy_options o;
+    hy_options o = engine_options(model, 256, 2, 0);
     hy_err err;
     hy_engine *e;
-    hy_options_init(&o);
-    o.model = model;
-    o.n_ctx = 256;
-    o.n_threads = 2;
     if (change) change(&o);
     if (hy_open(&e, &o, &err) != HY_OK) fail_msg("%s", err.msg);
     return e;

@@ -1,6 +1,6 @@
 /* The most memory that a process ever holds, loading included, against the ledger when it runs: no model is in memory twice,
  * and nothing large is taken and given back on the way. Each case is a process of its own. */
-#include <hayate/hayate.h>
+#include "../common/engine_options.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -60,15 +60,10 @@ static void answer(hy_engine *e)
 /* In a child: 0 when the peak is within 5 % (and `spare` MiB) of what the ledger names. */
 static int measure(const char *path, bool packed, uint64_t spare)
 {
-    hy_options o;
+    hy_options o = engine_options(path, 2048, 2, 1);
     hy_err err;
     hy_engine *e;
     hy_stats s;
-    hy_options_init(&o);
-    o.model = path;
-    o.n_ctx = 2048;
-    o.n_seq = 1;
-    o.n_threads = 2;
     o.packed_cache = packed;
     uint64_t before = status_kib("VmRSS");
     if (hy_open(&e, &o, &err) != HY_OK) die(err.msg);

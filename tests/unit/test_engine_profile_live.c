@@ -1,5 +1,5 @@
 /* engine: the running load, profiled: what it counts, one at a time, early ends, and that answers stay the same. */
-#include <hayate/hayate.h>
+#include "../common/engine_options.h"
 #include "base/base.h"
 #include <jansson.h>
 #include <math.h>
@@ -32,12 +32,7 @@ static int leave(void **state)
 
 static hy_engine *open_engine(bool timing, const char *speculate)
 {
-    hy_options o;
-    hy_options_init(&o);
-    o.model = MODEL;
-    o.n_ctx = 512;
-    o.n_threads = 2;
-    o.n_seq = 4;
+    hy_options o = engine_options(MODEL, 512, 2, 4);
     o.timing = timing;
     o.speculate = speculate;
     hy_engine *e = NULL;
