@@ -135,6 +135,8 @@ typedef struct hy_att {
     uint32_t n_key;            /* tokens of the tile that exist (1..HY_ATT_TILE) */
     const uint8_t *k_page[HY_ATT_TILE / HY_PAGE_TOK]; /* pages wholly outside every window may be NULL */
     const uint8_t *v_page[HY_ATT_TILE / HY_PAGE_TOK];
+    const uint8_t *k_next[HY_ATT_TILE / HY_PAGE_TOK]; /* keys that this thread reads after the tile, or NULL: few
+                                                         queries ask for them in time */
     float scale, softcap;      /* softcap 0: none */
     uint32_t window;           /* 0: none */
     float *m, *l;              /* [n_q] */
@@ -178,10 +180,11 @@ typedef struct hy_kernels {
     void (*kv_put_k)(hy_kv_type t, uint8_t *page_k, uint32_t d_k, uint32_t slot, const float *k);
     void (*kv_put_v)(hy_kv_type t, uint8_t *page_v, uint32_t d_v, uint32_t slot, const float *v);
     hy_att_fn *att[HY_KV_TYPE_COUNT];
-    /* fold a tile's (m, l, o) into the running one (which starts as -inf, 0, zeros): M = max(m_acc, m),
-     * x_acc = fma(x, exp(m - M), x_acc * exp(m_acc - M)). An empty tile (l = 0) changes nothing. */
-    void (*att_fold)(float *m_acc, float *l_acc, float *o_acc, float m, float l, const float *o,
-                     uint32_t d_v);
+    /* fold a tile's (m, l, o) into the running ones (which start as -inf, 0, zeros) for n queries, o: [n, d_v]:
+     * M = max(m_acc, m), x_acc = fma(x, exp(m - M), x_acc * exp(m_acc - M)). Where the tile is empty (l = 0) nothing
+     * changes. */
+    void (*att_fold)(uint32_t n, float *m_acc, float *l_acc, float *o_acc, const float *m, const float *l,
+                     const float *o, uint32_t d_v);
 } hy_kernels;
 
 /* Fills the table for the features in `cpu`: scalar first, then each ISA that fits overwrites what it

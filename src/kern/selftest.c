@@ -152,12 +152,17 @@ static bool check_att(selftest *t, att_bufs *b, hy_kv_type type, uint32_t n_q, u
         !same(t, "att", b->l0, b->l1, sizeof(b->l0)) ||
         !same(t, "att", b->o0, b->o1, sizeof(b->o0)))
         return false;
-    float m[2] = {1, 1}, l[2] = {2, 2};
-    noise(t, b->o0, ATT_D, 1);
-    memcpy(b->o1, b->o0, sizeof(row));
-    t->ref.att_fold(&m[0], &l[0], b->o0, b->m0[0], b->l0[0], b->q, ATT_D);
-    t->k->att_fold(&m[1], &l[1], b->o1, b->m0[0], b->l0[0], b->q, ATT_D);
-    return same(t, "att_fold", b->o0, b->o1, sizeof(row)) && same(t, "att_fold", &l[0], &l[1], 4);
+    float m[2][ATT_Q], l[2][ATT_Q];
+    noise(t, m[0], ATT_Q, 2);
+    noise(t, l[0], ATT_Q, 2);
+    noise(t, b->o0, (size_t)n_q * ATT_D, 1);
+    memcpy(m[1], m[0], sizeof(m[0]));
+    memcpy(l[1], l[0], sizeof(l[0]));
+    memcpy(b->o1, b->o0, sizeof(b->o0));
+    t->ref.att_fold(n_q, m[0], l[0], b->o0, b->m0, b->l0, b->q, ATT_D);
+    t->k->att_fold(n_q, m[1], l[1], b->o1, b->m0, b->l0, b->q, ATT_D);
+    return same(t, "att_fold", b->o0, b->o1, sizeof(b->o0)) && same(t, "att_fold", m[0], m[1], sizeof(m[0])) &&
+           same(t, "att_fold", l[0], l[1], sizeof(l[0]));
 }
 
 typedef struct mm_bufs {

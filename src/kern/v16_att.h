@@ -20,6 +20,7 @@
 typedef struct group { /* rows i0 .. i0 + nq of the stack */
     const hy_att *a;
     uint32_t i0;
+    bool asks;         /* for what is read next: the first of few rows' groups */
     uint32_t lo[V16_Q_MAX], hi[V16_Q_MAX];
 } group;
 
@@ -88,27 +89,61 @@ HY_INLINE void widen(hy_kv_type t, const hy_att *a)
     }
 }
 
+/* ---- few rows: asking ahead ----------------------------------------------------------------- */
+
+/* Few rows do not hide the way from memory, and the processor's own prefetch ends with each page of a few KB. So
+ * while keys are read, their values are asked for, and while these are read, the keys of the next tile:
+ * what lies at the same place of those pages, a line for every line read. Asked for in one go they would
+ * take all miss buffers from what is needed at once. */
+#define LINE 64u
+#define FEW  4 /* rows of a group that asks */
+
+HY_INLINE void ask(const uint8_t *p) { __builtin_prefetch(p, 0, 2); }
+
+/* The scales of a page of vectors of n, which follow the codes. */
+HY_INLINE void ask_scales(hy_kv_type t, const uint8_t *page, uint32_t n)
+{
+    uint64_t n_scale = t == HY_KV_Q8 ? 1 : t == HY_KV_Q4 ? n / HY_KV_GROUP : 0;
+    const uint8_t *p = page + hy_kv_code_bytes(t, n) * HY_PAGE_TOK;
+    for (uint64_t at = 0; at < n_scale * HY_PAGE_TOK * sizeof(float); at += LINE) ask(p + at);
+}
+
 /* ---- q . k --------------------------------------------------------------------------------- */
 
-/* s[i * nv + v] += q . k over d0 .. d1 - 1 for nq rows and nv pages */
-HY_INLINE void qk_dots(hy_kv_type t, bool wide, const float *q, size_t stride, uint32_t nq,
-                       uint32_t nv, const uint8_t *const *page, uint32_t d0, uint32_t d1, v16 *s)
+/* s[i * nv + v] += q . k at d (Q4: and d + 1, which shares its bytes) for nq rows and nv pages */
+HY_INLINE void qk_step(hy_kv_type t, const float *q, size_t stride, uint32_t nq, uint32_t nv,
+                       const uint8_t *const *page, uint32_t d, v16 *s)
 {
-    const uint32_t n_h = t == HY_KV_Q4 && !wide ? 2 : 1; /* Q4: two d share bytes */
-    for (uint32_t d = d0; d < d1; d += n_h) {
+    const uint32_t n_h = t == HY_KV_Q4 ? 2 : 1;
 #pragma GCC unroll 2
-        for (uint32_t h = 0; h < n_h; h++) {
-            v16 k[4];
+    for (uint32_t h = 0; h < n_h; h++) {
+        v16 k[4];
 #pragma GCC unroll 4
-            for (uint32_t v = 0; v < nv; v++) k[v] = load_k(wide ? HY_KV_F32 : t, page[v], d, h);
+        for (uint32_t v = 0; v < nv; v++) k[v] = load_k(t, page[v], d, h);
 #pragma GCC unroll 16
-            for (uint32_t i = 0; i < nq; i++) {
-                v16 x = v_set1(q[i * stride + d + h]);
+        for (uint32_t i = 0; i < nq; i++) {
+            v16 x = v_set1(q[i * stride + d + h]);
 #pragma GCC unroll 4
-                for (uint32_t v = 0; v < nv; v++) s[i * nv + v] = v_fma(x, k[v], s[i * nv + v]);
-            }
+            for (uint32_t v = 0; v < nv; v++) s[i * nv + v] = v_fma(x, k[v], s[i * nv + v]);
         }
     }
+}
+
+/* The same for d0 .. d1 - 1. then: NULL, or what is asked for meanwhile. */
+HY_INLINE void qk_dots(hy_kv_type t, const float *q, size_t stride, uint32_t nq, uint32_t nv,
+                       const uint8_t *const *page, const uint8_t *const *then, uint32_t d0,
+                       uint32_t d1, v16 *s)
+{
+    const uint32_t n_h = t == HY_KV_Q4 ? 2 : 1;
+    const uint32_t line = then ? LINE / (uint32_t)hy_kv_code_bytes(t, HY_PAGE_TOK) : n_h;
+    uint32_t d = d0;
+    for (; d + line <= d1; d += line) {
+#pragma GCC unroll 4
+        for (uint32_t v = 0; then && v < nv; v++) ask(then[v] + hy_kv_code_bytes(t, d * HY_PAGE_TOK));
+#pragma GCC unroll 4
+        for (uint32_t u = 0; u < line; u += n_h) qk_step(t, q, stride, nq, nv, page, d + u, s);
+    }
+    for (; d < d1; d += n_h) qk_step(t, q, stride, nq, nv, page, d, s);
 }
 
 /* Scores of nq rows against the nv pages listed, before `scale`. */
@@ -117,17 +152,23 @@ HY_INLINE void qk(hy_kv_type t, bool wide, const group *g, uint32_t nq, uint32_t
 {
     const hy_att *a = g->a;
     const float *q = a->q + g->i0 * a->q_stride;
+    const hy_kv_type stored = wide ? HY_KV_F32 : t;
     v16 s[V16_SUMS], part[V16_SUMS];
-    const uint8_t *page[4];
-    for (uint32_t v = 0; v < nv; v++)
+    const uint8_t *page[4], *values[4];
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < nv; v++) {
         page[v] = wide ? (const uint8_t *)wide_k(a, pages[v]) : a->k_page[pages[v]];
+        values[v] = g->asks ? a->v_page[pages[v]] : page[v];
+        if (nq <= FEW && g->asks) ask_scales(t, values[v], a->d_v);
+    }
+    const uint8_t *const *then = nq <= FEW ? values : NULL;
 #pragma GCC unroll 32
     for (uint32_t n = 0; n < nq * nv; n++) s[n] = v_zero();
     if (t == HY_KV_Q4) {
         for (uint32_t d0 = 0; d0 < a->d_k; d0 += HY_KV_GROUP) {
 #pragma GCC unroll 32
             for (uint32_t n = 0; n < nq * nv; n++) part[n] = v_zero();
-            qk_dots(t, wide, q, a->q_stride, nq, nv, page, d0, d0 + HY_KV_GROUP, part);
+            qk_dots(stored, q, a->q_stride, nq, nv, page, then, d0, d0 + HY_KV_GROUP, part);
 #pragma GCC unroll 4
             for (uint32_t v = 0; v < nv; v++) {
                 const float *ks = hy_kv_scales(t, a->k_page[pages[v]], a->d_k) + d0 / HY_KV_GROUP * HY_PAGE_TOK;
@@ -137,7 +178,7 @@ HY_INLINE void qk(hy_kv_type t, bool wide, const group *g, uint32_t nq, uint32_t
             }
         }
     } else {
-        qk_dots(t, wide, q, a->q_stride, nq, nv, page, 0, a->d_k, s);
+        qk_dots(stored, q, a->q_stride, nq, nv, page, then, 0, a->d_k, s);
     }
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < nv; v++) {
@@ -200,6 +241,39 @@ HY_INLINE void softmax(hy_kv_type t, const group *g, uint32_t i)
     a->l[g->i0 + i] = v_fold(l);
 }
 
+/* The same of a row for which every key of the tile counts, without a soft-cap: all in registers. */
+HY_INLINE void softmax_all(hy_kv_type t, const group *g, uint32_t i)
+{
+    const hy_att *a = g->a;
+    v16 x[N_PAGE], m = v_set1(-INFINITY), l = v_zero();
+#pragma GCC unroll 4
+    for (uint32_t p = 0; p < N_PAGE; p++) {
+        x[p] = v_mul(v_load(score(g, i, p * HY_PAGE_TOK)), v_set1(a->scale));
+        m = v_max(x[p], m);
+    }
+    float m1 = v_fold_max(m);
+#pragma GCC unroll 4
+    for (uint32_t p = 0; p < N_PAGE; p++) x[p] = v_exp_neg(v_sub(x[p], v_set1(m1)));
+#pragma GCC unroll 4
+    for (uint32_t p = 0; p < N_PAGE; p++) {
+        l = v_add(l, x[p]);
+        if (t == HY_KV_Q8) x[p] = v_mul(x[p], v_load(hy_kv_scales(t, a->v_page[p], a->d_v)));
+        v_store(score(g, i, p * HY_PAGE_TOK), x[p]);
+    }
+    a->m[g->i0 + i] = m1;
+    a->l[g->i0 + i] = v_fold(l);
+}
+
+HY_INLINE void softmax_rows(hy_kv_type t, const group *g, uint32_t nq)
+{
+    for (uint32_t i = 0; i < nq; i++)
+        if (g->lo[i] == 0 && g->hi[i] == HY_ATT_TILE && g->a->softcap == 0) softmax_all(t, g, i);
+        else softmax(t, g, i);
+}
+/* Only Q8 has scales of V that are one a token. Once each, with the polynomial's constants in registers. */
+static __attribute__((noinline)) void softmax_q8(const group *g, uint32_t nq) { softmax_rows(HY_KV_Q8, g, nq); }
+static __attribute__((noinline)) void softmax_others(const group *g, uint32_t nq) { softmax_rows(HY_KV_F32, g, nq); }
+
 /* ---- p . v --------------------------------------------------------------------------------- */
 
 /* nv vectors of o from d on, keys [lo, hi), rows first .. first + nq of the group; fresh: o is not read, its
@@ -210,7 +284,11 @@ HY_INLINE void pv(hy_kv_type t, bool wide, const group *g, uint32_t first, uint3
     const hy_att *a = g->a;
     float *o = a->o + (size_t)(g->i0 + first) * a->d_v + d;
     const float *p = score(g, first, 0);
-    uint64_t row = hy_kv_code_bytes(wide ? HY_KV_F32 : t, a->d_v), n_scale = a->d_v / HY_KV_GROUP;
+    const hy_kv_type stored = wide ? HY_KV_F32 : t;
+    uint64_t row = hy_kv_code_bytes(stored, a->d_v), n_scale = a->d_v / HY_KV_GROUP;
+    const bool asks = nq <= FEW && !wide;
+    const uint32_t n_line = asks ? ((uint32_t)hy_kv_code_bytes(t, nv * 16) + LINE - 1) / LINE : 0;
+    const bool whole = nv > 1 || stored != HY_KV_Q4; /* d is a multiple of 16 nv: vectors of Q4 come in pairs */
     v16 s[V16_SUMS];
 #pragma GCC unroll 32
     for (uint32_t n = 0; n < nq * nv; n++)
@@ -218,23 +296,28 @@ HY_INLINE void pv(hy_kv_type t, bool wide, const group *g, uint32_t first, uint3
     while (lo < hi) {
         uint32_t i_page = lo / HY_PAGE_TOK, end = HY_MIN(hi, (i_page + 1) * HY_PAGE_TOK);
         const uint8_t *page = wide ? (const uint8_t *)wide_v(a, i_page) : a->v_page[i_page];
-        for (; lo < end; lo++) {
-            const uint8_t *code = page + row * (lo % HY_PAGE_TOK);
-            v16 x[4], vs[4];
+        const uint8_t *code = page + row * (lo % HY_PAGE_TOK) + (whole ? hy_kv_code_bytes(stored, d) : 0);
+        const float *scale = hy_kv_scales(t, a->v_page[i_page], a->d_v) + lo % HY_PAGE_TOK * n_scale + d / HY_KV_GROUP;
+        const uint8_t *then = g->asks && a->k_next[i_page] ? a->k_next[i_page] : page;
+        if (asks && d == 0 && then != page) ask_scales(t, then, a->d_k);
+        then += row * (lo % HY_PAGE_TOK) + hy_kv_code_bytes(t, d);
+        for (; lo < end; lo++, code += row, then += row, scale += n_scale) {
+            v16 x[4], vs[2];
+#pragma GCC unroll 4
+            for (uint32_t n = 0; n < n_line; n++) ask(then + n * LINE);
 #pragma GCC unroll 4
             for (uint32_t v = 0; v < nv; v++) {
-                uint32_t at = d + v * 16;
-                x[v] = load_v(wide ? HY_KV_F32 : t, code, at);
-                if (t != HY_KV_Q4) continue;
-                vs[v] = v_set1(hy_kv_scales(t, a->v_page[i_page],
-                                            a->d_v)[lo % HY_PAGE_TOK * n_scale + at / HY_KV_GROUP]);
+                x[v] = load_v(stored, code, whole ? v * 16 : d);
+                if (t == HY_KV_Q4 && v % 2 == 0) vs[v / 2] = v_set1(scale[v / 2]);
             }
 #pragma GCC unroll 16
             for (uint32_t i = 0; i < nq; i++) {
-                v16 pi = v_set1(p[i * HY_ATT_TILE + lo]);
+                v16 pi = v_set1(p[i * HY_ATT_TILE + lo]), w = pi;
 #pragma GCC unroll 4
-                for (uint32_t v = 0; v < nv; v++)
-                    s[i * nv + v] = v_fma(t == HY_KV_Q4 ? v_mul(pi, vs[v]) : pi, x[v], s[i * nv + v]);
+                for (uint32_t v = 0; v < nv; v++) {
+                    if (t == HY_KV_Q4 && v % 2 == 0) w = v_mul(pi, vs[v / 2]);
+                    s[i * nv + v] = v_fma(w, x[v], s[i * nv + v]);
+                }
             }
         }
     }
@@ -290,6 +373,7 @@ HY_INLINE void do_group(hy_kv_type t, bool wide, const hy_att *a, uint32_t i0, u
     group g;
     g.a = a;
     g.i0 = i0;
+    g.asks = i0 == 0 && nq <= FEW;
     uint32_t low = 0, high = HY_ATT_TILE, pages[N_PAGE], p = 0;
     bool same_low = a->d_v % 16 == 0;
     for (uint32_t i = 0; i < nq; i++) {
@@ -302,10 +386,11 @@ HY_INLINE void do_group(hy_kv_type t, bool wide, const hy_att *a, uint32_t i0, u
     for (; p + nv <= n_page; p += nv) qk(t, wide, &g, nq, nv, pages + p);
     if (nv > 1)
         for (; p < n_page; p++) qk(t, wide, &g, nq, 1, pages + p);
-    for (uint32_t i = 0; i < nq; i++) softmax(t, &g, i);
-    bool fresh = same_low && low < high && nq > 1; /* the common range is the first of every row */
+    if (t == HY_KV_Q8) softmax_q8(&g, nq);
+    else softmax_others(&g, nq);
+    bool fresh = same_low && low < high; /* the common range is the first of every row */
     if (!fresh) memset(a->o + (size_t)i0 * a->d_v, 0, (size_t)nq * a->d_v * sizeof(float));
-    if (low >= high || nq == 1) {
+    if (low >= high) {
         for (uint32_t i = 0; i < nq; i++) one(&g, i, g.lo[i], g.hi[i]);
         return;
     }
@@ -317,7 +402,10 @@ HY_INLINE void do_group(hy_kv_type t, bool wide, const hy_att *a, uint32_t i0, u
 /* Rows from where widening a tile pays. */
 #define V16_WIDE (2 * V16_Q_MAX)
 
-HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one)
+typedef void few_fn(const hy_att *a, uint32_t i0);
+
+HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one, few_fn *one_row, few_fn *two,
+                   few_fn *three, few_fn *four)
 {
     uint32_t i = 0;
     if (t == HY_KV_F32 || (a->wide && a->n_q >= V16_WIDE)) {
@@ -326,14 +414,21 @@ HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one)
         if (wide) widen(t, a);
         for (; i + V16_Q_MAX <= a->n_q; i += V16_Q_MAX) do_group(t, wide, a, i, V16_Q_MAX, nv, one);
     }
-    for (; i + 4 <= a->n_q; i += 4) do_group(t, false, a, i, 4, V16_NP_4, one);
+    for (; i + 4 <= a->n_q; i += 4) four(a, i);
     switch (a->n_q - i) {
-    case 3: do_group(t, false, a, i, 3, V16_NP_3, one); break;
-    case 2: do_group(t, false, a, i, 2, V16_NP_2, one); break;
-    case 1: do_group(t, false, a, i, 1, V16_NP_1, one); break;
+    case 3: three(a, i); break;
+    case 2: two(a, i); break;
+    case 1: one_row(a, i); break;
     default: break;
     }
 }
+
+/* A function each, so that registers are given out for its loops alone. */
+#define ATT_FEW(name, type, n)                                                                     \
+    static __attribute__((noinline)) void few##n##_##name(const hy_att *a, uint32_t i0)            \
+    {                                                                                              \
+        do_group(type, false, a, i0, n, V16_NP_##n, one_##name);                                   \
+    }
 
 #define ATT(name, type)                                                                            \
     static __attribute__((noinline)) void one_##name(const group *g, uint32_t i, uint32_t lo,      \
@@ -341,21 +436,22 @@ HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one)
     {                                                                                              \
         pv_rows(type, false, g, i, 1, V16_NP_1, lo, hi, false);                                    \
     }                                                                                              \
-    static void att_##name(const hy_att *a) { att(type, a, one_##name); }
+    ATT_FEW(name, type, 1)                                                                         \
+    ATT_FEW(name, type, 2)                                                                         \
+    ATT_FEW(name, type, 3)                                                                         \
+    ATT_FEW(name, type, 4)                                                                         \
+    static void att_##name(const hy_att *a)                                                        \
+    {                                                                                              \
+        att(type, a, one_##name, few1_##name, few2_##name, few3_##name, few4_##name);              \
+    }
 ATT(f32, HY_KV_F32)
 ATT(f16, HY_KV_F16)
 ATT(bf16, HY_KV_BF16)
 ATT(q8, HY_KV_Q8)
 ATT(q4, HY_KV_Q4)
 
-static void att_fold(float *m_acc, float *l_acc, float *o_acc, float m, float l, const float *o,
-                     uint32_t d_v)
+HY_INLINE void fold_row(float *o_acc, const float *o, float ea, float eb, uint32_t d_v)
 {
-    if (l == 0) return;
-    float top = m > *m_acc ? m : *m_acc, ea = 1, eb = 1; /* exp(0) is exactly 1 */
-    if (m > *m_acc && m < INFINITY) ea = hy_exp1(*m_acc - m);
-    else if (m <= *m_acc && *m_acc > -INFINITY && *m_acc < INFINITY) eb = hy_exp1(m - *m_acc);
-    else ea = hy_exp1(*m_acc - top), eb = hy_exp1(m - top);
     v16 va = v_set1(ea), vb = v_set1(eb);
     uint32_t d = 0;
     for (; d + 16 <= d_v; d += 16)
@@ -364,8 +460,30 @@ static void att_fold(float *m_acc, float *l_acc, float *o_acc, float m, float l,
         uint32_t r = d_v - d;
         v_store_n(o_acc + d, v_fma(v_load_n(o + d, r), vb, v_mul(v_load_n(o_acc + d, r), va)), r);
     }
-    *l_acc = fmaf(l, eb, *l_acc * ea);
-    *m_acc = top;
+}
+
+/* Rows are lanes for m and l. */
+static void att_fold(uint32_t n, float *m_acc, float *l_acc, float *o_acc, const float *m,
+                     const float *l, const float *o, uint32_t d_v)
+{
+    for (uint32_t i = 0; i < n; i += 16) {
+        uint32_t r = HY_MIN(n - i, 16);
+        v16 ma = v_load_n(m_acc + i, r), mb = v_load_n(m + i, r), top = v_max(mb, ma);
+        v16 ea = v_exp_neg(v_sub(ma, top)), eb = v_exp_neg(v_sub(mb, top));
+        v16 la = v_fma(v_load_n(l + i, r), eb, v_mul(v_load_n(l_acc + i, r), ea));
+        float tops[16], sums[16], a[16], b[16];
+        v_store(tops, top);
+        v_store(sums, la);
+        v_store(a, ea);
+        v_store(b, eb);
+        for (uint32_t j = 0; j < r; j++) {
+            size_t at = i + j;
+            if (l[at] == 0) continue;
+            m_acc[at] = tops[j];
+            l_acc[at] = sums[j];
+            fold_row(o_acc + at * d_v, o + at * d_v, a[j], b[j], d_v);
+        }
+    }
 }
 
 void V16_CAT(hy_att_fill, V16_ISA)(hy_kernels *k);

@@ -1,4 +1,4 @@
-/* A step's attention as a list of units.
+/* A step's attention as a list of chunks.
  *
  * An item is a block of tokens of one row. Rows of few tokens whose sequences are on the same pages (a prefix
  * from the cache, a fork) come together in a chunk, so that each of their common tiles is read once for all
@@ -145,20 +145,26 @@ static void list_chunks(const hy_plan *p, hy_att_work *work, uint32_t g, uint32_
     }
 }
 
-/* Tiles are shared when there are too few chunks for the team, and their results have room. */
+/* Tiles are shared when a chunk is more than a third of what each worker has to do, and their results have
+ * room. A tile's cost: what does not depend on its queries is worth two of them. */
 static bool wants_split(hy_plan *p, hy_att_work *work, uint32_t n_thread)
 {
-    if (n_thread == 1 || (uint64_t)work->n_chunk * p->n_kv_max >= 3ull * n_thread) return false;
-    uint64_t res = 0;
-    uint32_t most = 0;
+    uint64_t res = 0, most = 0;
+    bool long_enough = false;
+    if (n_thread == 1) return false;
+    work->cost = 0;
     for (uint32_t i = 0; i < work->n_chunk; i++) {
         hy_att_chunk *c = &work->chunk[i];
-        uint32_t n_tile = c->tile_last - c->tile_first;
+        uint64_t n_tile = c->tile_last - c->tile_first, n_q = (uint64_t)p->head_per_kv * c->n_tok;
+        c->cost = n_q + 2;
+        c->at = work->cost;
         c->res = res;
-        res += (uint64_t)p->n_kv_max * p->head_per_kv * c->n_tok * n_tile;
-        most = HY_MAX(most, n_tile);
+        work->cost += c->cost * n_tile;
+        res += p->n_kv_max * n_q * n_tile;
+        most = HY_MAX(most, c->cost * n_tile);
+        long_enough |= n_tile >= 4;
     }
-    return most >= 4 && res <= p->res_cap;
+    return long_enough && res <= p->res_cap && 3 * n_thread * most > work->cost * p->n_kv_max;
 }
 
 /* Items read in common, less those that read: in tiles. */
@@ -181,22 +187,6 @@ static uint64_t count_saved(const hy_att_work *work, uint32_t g)
     return saved;
 }
 
-static void list_units(const hy_plan *p, hy_att_work *work, uint32_t n_thread)
-{
-    uint32_t n_part = 1; /* of a chunk, at most */
-    if (work->split) n_part = (uint32_t)(4ull * n_thread / ((uint64_t)work->n_chunk * p->n_kv_max)) + 1;
-    work->n_unit = 0;
-    for (uint32_t i = 0; i < work->n_chunk; i++) {
-        const hy_att_chunk *c = &work->chunk[i];
-        uint32_t n_tile = c->tile_last - c->tile_first, n = HY_MIN(n_part, n_tile);
-        for (uint32_t k = 0; k < n; k++)
-            work->unit[work->n_unit++] = (hy_att_unit){
-                i, c->tile_first + (uint32_t)((uint64_t)n_tile * k / n),
-                c->tile_first + (uint32_t)((uint64_t)n_tile * (k + 1) / n),
-            };
-    }
-}
-
 void hy_plan_att_work(hy_plan *p, uint32_t n_thread)
 {
     for (uint32_t g = 0; g < p->n_group; g++) {
@@ -208,7 +198,6 @@ void hy_plan_att_work(hy_plan *p, uint32_t n_thread)
         uint32_t n_want = 2 * n_thread / p->n_kv_max + 1;
         if (!work->split && n_thread > 1 && work->n_chunk < n_want && work->n_chunk < work->n_item)
             list_chunks(p, work, g, n_alone, (work->n_item + n_want - 1) / n_want); /* so that all have work */
-        list_units(p, work, n_thread);
         work->saved = count_saved(work, g);
         p->cascade_saved += work->saved * HY_ATT_TILE * p->group_layers[g];
     }

@@ -287,9 +287,9 @@ static void carve_attention(hy_plan *p, carver *c)
     for (uint32_t g = 0; g < p->n_group; g++) {
         p->att[g].item = carve(c, p->o.n_tok_max, sizeof(hy_att_item));
         p->att[g].chunk = carve(c, p->o.n_tok_max, sizeof(hy_att_chunk));
-        p->att[g].unit = carve(c, p->att_cap, sizeof(hy_att_unit));
         p->att[g].tok = carve(c, p->o.n_tok_max, sizeof(uint32_t));
     }
+    p->att_meet = carve(c, (uint64_t)p->o.n_tok_max * p->n_kv_max, sizeof(hy_att_meet));
     p->att_m = carve(c, p->res_cap, sizeof(float));
     p->att_l = carve(c, p->res_cap, sizeof(float));
     p->att_o = carve(c, p->res_cap, d_v * sizeof(float));
@@ -303,6 +303,7 @@ static void carve_attention(hy_plan *p, carver *c)
         s->l = carve(c, n_q, sizeof(float));
         s->m_acc = carve(c, n_q, sizeof(float));
         s->l_acc = carve(c, n_q, sizeof(float));
+        s->o_acc = carve(c, n_q, d_v * sizeof(float));
         s->q_pos = carve(c, n_q, sizeof(int32_t));
         s->row = carve(c, p->m->hp.n_embd, sizeof(float));
     }
@@ -373,7 +374,6 @@ static hy_status init_kv(hy_plan *p, hy_err *err)
     uint64_t per_tok = tiles * p->n_kv_max * p->head_per_kv;
     uint64_t most = 64 * HY_MIB / ((hp->d_v + 2ull) * sizeof(float));
     p->res_cap = HY_MIN(per_tok * HY_MIN(16, p->o.n_tok_max), HY_MAX(most, per_tok));
-    p->att_cap = p->o.n_tok_max + 8 * p->o.n_thread_max;
     return HY_OK;
 }
 

@@ -71,25 +71,27 @@ typedef struct hy_att_chunk {  /* items whose tiles are read together where they
     uint32_t item, n_item;
     uint32_t tok, n_tok;       /* of hy_att_work.tok; at most att_block */
     uint32_t tile_first, tile_last;
-    uint64_t res;              /* first of its tiles' results when tiles are split */
+    /* when tiles are split: a tile's cost, that of all tiles of the chunks before, the first of its tiles' results */
+    uint64_t cost, at, res;
 } hy_att_chunk;
-typedef struct hy_att_unit {   /* one worker's share of a chunk, for one KV head */
-    uint32_t chunk, tile_first, tile_last;
-} hy_att_unit;
 typedef struct hy_att_work {   /* of one KV group */
     hy_att_item *item;
     hy_att_chunk *chunk;
-    hy_att_unit *unit;
     uint32_t *tok;             /* the batch's tokens in the order of chunks */
-    uint32_t n_item, n_chunk, n_unit;
-    bool split;                /* units store tiles' results, folded after a barrier */
+    uint32_t n_item, n_chunk;
+    bool split;                /* workers share the tiles of a chunk */
+    uint64_t cost;             /* of all tiles, when they are split */
     uint64_t saved;            /* tiles that are not read again */
 } hy_att_work;
+typedef struct hy_att_meet {   /* workers that share a chunk's tiles for a KV head: the last to come folds them */
+    atomic_uint n_done;        /* tiles; 0 between two entries */
+    uint32_t n_folded;         /* the first ones, by who has them */
+} hy_att_meet;
 
 #define HY_LOCAL_ROWS 2        /* up to so many rows every worker norms for itself */
 typedef struct hy_scratch {    /* one worker's */
     hy_slot_mem slot[HY_S_COUNT]; /* copies of slots that are cheap to make: local_ok */
-    float *q, *m, *l, *m_acc, *l_acc, *o, *work, *wide, *row;
+    float *q, *m, *l, *o, *m_acc, *l_acc, *o_acc, *work, *wide, *row;
     float *mat;                /* a page of keys or values as floats: op_materialised.c */
     int32_t *q_pos;
 } hy_scratch;
@@ -139,7 +141,7 @@ struct hy_plan {
     uint32_t head_per_kv, n_kv_max;     /* largest over the layers */
     uint32_t att_block;                 /* tokens of a row stacked as queries */
     hy_att_work att[HY_KV_GROUPS_MAX];
-    uint32_t att_cap;                   /* items, units */
+    hy_att_meet *att_meet;              /* [n_kv_max][chunks] */
     float *att_m, *att_l, *att_o;       /* tiles' results */
     uint64_t res_cap;
     /* op_materialised.c, for one row of the batch and one layer at a time */
@@ -203,6 +205,8 @@ void hy_op_elem(const hy_plan *p, const hy_instr *in, uint32_t row, uint32_t c0,
 /* This step, the attention entry does the HEADS entry before it. */
 bool hy_heads_inside(const hy_plan *p, uint32_t i_entry);
 void hy_op_attention(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
+/* Asks for the keys that worker w will read first in an attention entry, if they are known. */
+void hy_attention_ahead(const hy_plan *p, const hy_entry *e, const hy_worker *w);
 void hy_op_materialised(const hy_plan *p, const hy_entry *e, hy_worker *w);
 void hy_op_route(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);
 void hy_op_moe_up(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w);

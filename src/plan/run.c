@@ -29,7 +29,10 @@ static void run_entry(const hy_plan *p, uint32_t i, hy_worker *w)
     const hy_entry *e = &p->entry[i];
     switch (e->kind) {
     case HY_KIND_ROWS: run_rows(p, e, w); break;
-    case HY_KIND_HEADS: run_heads(p, e, w); break;
+    case HY_KIND_HEADS:
+        run_heads(p, e, w);
+        if (i + 1 < p->n_entry && e[1].kind == HY_KIND_ATTENTION) hy_attention_ahead(p, e + 1, w);
+        break;
     case HY_KIND_COLS: hy_op_cols(p, e, w); break;
     case HY_KIND_ATTENTION:
         if (p->o.materialised) hy_op_materialised(p, e, w);

@@ -152,6 +152,7 @@ static void set_tile(hy_att *a, const seq *s, uint32_t tile, const int32_t *pos,
         uint32_t page = tile * 4 + p;
         a->k_page[p] = any ? s->k + page * hy_kv_k_bytes(s->t, s->d_k) : NULL;
         a->v_page[p] = any ? s->v + page * hy_kv_v_bytes(s->t, s->d_v) : NULL;
+        a->k_next[p] = page % 3 ? s->k + (page + 4) % (SEQ_MAX / 16) * hy_kv_k_bytes(s->t, s->d_k) : NULL;
     }
 }
 
@@ -198,7 +199,7 @@ static void true_att(const hy_kernels *k, hy_att a, const int32_t *pos, uint32_t
         one.n_q = 1, one.q = q, one.q_pos = pos + i;
         one.o = o, one.m = &m, one.l = &l;
         k->att[s->t](&one);
-        k->att_fold(&m_acc, &l_acc, o_acc, m, l, o, s->d_v);
+        k->att_fold(1, &m_acc, &l_acc, o_acc, &m, &l, o, s->d_v);
     }
     for (uint32_t j = 0; j < s->n; j++) {
         w[j] = -INFINITY;
@@ -273,25 +274,36 @@ static void run_att(const hy_kernels *s, const hy_kernels *k, bool truth)
     }
 }
 
+/* All pairs of maxima, a query each: more than a vector's lanes. */
+enum { fold_max = 7, fold_n = fold_max * fold_max };
+
 static void isa_fold(const hy_kernels *s, const hy_kernels *k, uint32_t d)
 {
-    static const float m[] = {-INFINITY, -50, -1, 0, 3, 3, 90};
-    float o[300], acc[300];
-    noise(o, d, 3);
-    noise(acc, d, 3);
-    for (size_t i = 0; i < HY_COUNT(m); i++)
-        for (size_t j = 0; j < HY_COUNT(m); j++) {
-            float *y = open_box(&box_a), *z = open_box(&box_b);
-            float ma[2] = {m[i], m[i]}, la[2] = {2, 2};
-            memcpy(y, acc, d * 4);
-            memcpy(z, acc, d * 4);
-            float l = m[j] > -INFINITY ? 1.5f : 0;
-            s->att_fold(&ma[0], &la[0], y, m[j], l, o, d);
-            k->att_fold(&ma[1], &la[1], z, m[j], l, o, d);
-            compare("att_fold", y, z, d);
-            check(same(&ma[0], &ma[1], 1) && same(&la[0], &la[1], 1), "att_fold m, l");
-            if (l == 0) check(same(z, acc, d) && ma[1] == m[i] && la[1] == 2, "empty tile");
-        }
+    static const float m[fold_max] = {-INFINITY, -50, -1, 0, 3, 3, 90};
+    static float o[fold_n * 300], acc[fold_n * 300], y[fold_n * 300 + 1], z[fold_n * 300 + 1];
+    float ma[3][fold_n], la[3][fold_n], mb[fold_n], lb[fold_n];
+    size_t n = (size_t)fold_n * d;
+    noise(o, n, 3);
+    noise(acc, n, 3);
+    for (uint32_t i = 0; i < fold_n; i++) {
+        for (int w = 0; w < 3; w++) ma[w][i] = m[i / fold_max], la[w][i] = 2;
+        mb[i] = m[i % fold_max];
+        lb[i] = mb[i] > -INFINITY ? 1.5f : 0;
+    }
+    memcpy(y, acc, n * 4);
+    memcpy(z, acc, n * 4);
+    y[n] = z[n] = 77;
+    s->att_fold(fold_n, ma[0], la[0], y, mb, lb, o, d);
+    k->att_fold(fold_n, ma[1], la[1], z, mb, lb, o, d);
+    check(same(y, z, n), "att_fold");
+    check(y[n] == 77 && z[n] == 77, "att_fold ends with its rows");
+    check(same(ma[0], ma[1], fold_n) && same(la[0], la[1], fold_n), "att_fold m, l");
+    for (uint32_t i = 0; i < fold_n; i++) {
+        float *one = acc + (size_t)i * d, *in_all = z + (size_t)i * d;
+        if (lb[i] == 0) check(same(in_all, one, d) && ma[1][i] == m[i / fold_max] && la[1][i] == 2, "empty tile");
+        k->att_fold(1, &ma[2][i], &la[2][i], one, mb + i, lb + i, o + (size_t)i * d, d);
+        check(same(one, in_all, d) && same(&ma[2][i], &ma[1][i], 1) && same(&la[2][i], &la[1][i], 1), "att_fold alone");
+    }
 }
 
 #endif

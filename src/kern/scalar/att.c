@@ -90,13 +90,15 @@ void hy_att_scalar(const hy_att *a)
     }
 }
 
-void hy_att_fold_scalar(float *m_acc, float *l_acc, float *o_acc, float m, float l, const float *o,
-                        uint32_t d_v)
+void hy_att_fold_scalar(uint32_t n, float *m_acc, float *l_acc, float *o_acc, const float *m,
+                        const float *l, const float *o, uint32_t d_v)
 {
-    if (l == 0) return; /* no key: a tile with keys has l >= 1, or NaN */
-    float top = m > *m_acc ? m : *m_acc;
-    float ea = hy_exp1(*m_acc - top), eb = hy_exp1(m - top);
-    for (uint32_t d = 0; d < d_v; d++) o_acc[d] = fmaf(o[d], eb, o_acc[d] * ea);
-    *l_acc = fmaf(l, eb, *l_acc * ea);
-    *m_acc = top;
+    for (uint32_t i = 0; i < n; i++, o += d_v, o_acc += d_v) {
+        if (l[i] == 0) continue; /* no key: a tile with keys has l >= 1, or NaN */
+        float top = m[i] > m_acc[i] ? m[i] : m_acc[i];
+        float ea = hy_exp1(m_acc[i] - top), eb = hy_exp1(m[i] - top);
+        for (uint32_t d = 0; d < d_v; d++) o_acc[d] = fmaf(o[d], eb, o_acc[d] * ea);
+        l_acc[i] = fmaf(l[i], eb, l_acc[i] * ea);
+        m_acc[i] = top;
+    }
 }

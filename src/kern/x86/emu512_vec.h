@@ -51,6 +51,10 @@ HY_INLINE __m512i hy_emu_cvtepu16_epi32(__m256i x)
     return hy_emu_join_i(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)),
                          _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)));
 }
+HY_INLINE __m512i hy_emu_cvtepu8_epi32(__m128i x)
+{
+    return hy_emu_join_i(_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)));
+}
 HY_INLINE __m512i hy_emu_cvtepi8_epi32(__m128i x)
 {
     return hy_emu_join_i(_mm256_cvtepi8_epi32(x), _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)));
@@ -62,11 +66,13 @@ HY_INLINE __m512i hy_emu_cvtepi8_epi32(__m128i x)
 #undef _mm512_cvtepi32_ps
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtepi8_epi32
+#undef _mm512_cvtepu8_epi32
 #define _mm512_maskz_loadu_ps hy_emu_maskz_loadu_ps
 #define _mm512_mask_storeu_ps hy_emu_mask_storeu_ps
 #define _mm512_cvtph_ps       hy_emu_cvtph_ps
 #define _mm512_cvtepi32_ps    hy_emu_cvtepi32_ps
 #define _mm512_cvtepu16_epi32 hy_emu_cvtepu16_epi32
 #define _mm512_cvtepi8_epi32  hy_emu_cvtepi8_epi32
+#define _mm512_cvtepu8_epi32  hy_emu_cvtepu8_epi32
 
 #endif

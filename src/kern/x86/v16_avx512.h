@@ -162,16 +162,15 @@ HY_INLINE v16 v_load_bf16(const void *p)
 }
 HY_INLINE v16 v_from_i8(__m128i c) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(c)); }
 HY_INLINE v16 v_load_i8(const void *p) { return v_from_i8(v_load128(p)); }
-/* low and high nibbles of 16 bytes, minus 8 */
-HY_INLINE v16 v_load_lo4(const void *p)
+/* low and high nibbles of 16 bytes, minus 8: looked up, by the low four bits of each lane */
+HY_INLINE v16 v_from_u4(__m512i c)
 {
-    __m128i c = _mm_and_si128(v_load128(p), _mm_set1_epi8(15));
-    return v_from_i8(_mm_sub_epi8(c, _mm_set1_epi8(8)));
+    return _mm512_permutexvar_ps(c, _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
 }
+HY_INLINE v16 v_load_lo4(const void *p) { return v_from_u4(_mm512_cvtepu8_epi32(v_load128(p))); }
 HY_INLINE v16 v_load_hi4(const void *p)
 {
-    __m128i c = _mm_and_si128(_mm_srli_epi16(v_load128(p), 4), _mm_set1_epi8(15));
-    return v_from_i8(_mm_sub_epi8(c, _mm_set1_epi8(8)));
+    return v_from_u4(_mm512_srli_epi32(_mm512_cvtepu8_epi32(v_load128(p)), 4));
 }
 
 #endif
