@@ -27,7 +27,8 @@ def quality(row):
         return "none: same bits" if q["same_bits"] else "OTHER BITS"
     if q["ppl_delta_pct"] is None:
         return ""
-    return "%+.2f %%, KL %.1g" % (q["ppl_delta_pct"], q["kl"])
+    ppl = q["ppl_delta_pct"]
+    return "%+.2f %%, KL %.1g" % (ppl if abs(ppl) >= 0.005 else 0, q["kl"])
 
 
 def gain(row):

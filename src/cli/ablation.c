@@ -74,7 +74,7 @@ const char *ablation_quality(const json_t *row, char out[64])
     out[0] = 0;
     if (same) snprintf(out, 64, json_is_true(same) ? "same bits" : "OTHER BITS");
     else if (ablation_number(row, "quality.ppl_delta_pct", &ppl) && ablation_number(row, "quality.kl", &kl))
-        snprintf(out, 64, "%+.2f %%, KL %.1g", ppl == 0 ? 0 : ppl, kl);
+        snprintf(out, 64, "%+.2f %%, KL %.1g", ppl > -0.005 && ppl < 0.005 ? 0 : ppl, kl);
     return out;
 }
 

@@ -36,13 +36,17 @@ static const char head[] =
     "th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left;white-space:normal;min-width:"
     "130px}\n"
     "td.q{white-space:normal;min-width:110px}td small{color:var(--soft);display:block}\n"
-    "table.guide{font-size:.84rem}table.guide th{white-space:normal}td.w{white-space:normal;text-align:left;"
-    "min-width:190px}\n"
+    "table.guide{font-size:.82rem}table.guide th,table.guide td{white-space:normal;padding:5px 6px}"
+    "table.guide td.n{white-space:nowrap}td.w,th.w{text-align:left;min-width:150px}\n"
+    "@media (max-width:760px){table.guide tr:first-child,table.guide td:first-child::before{display:none!important}table.guide tr{display:block;padding:8px 0;border-bottom:1px "
+    "solid var(--line)}table.guide td{display:flex;justify-content:space-between;gap:14px;border:0;padding:2px 0;"
+    "text-align:right;font-size:.92rem}table.guide td::before{content:attr(data-k);color:var(--soft);flex:none}"
+    "table.guide td:first-child{justify-content:flex-start}}\n"
     "tr.part td{color:var(--soft);font-style:italic;white-space:normal;text-align:left}\n"
     ".up{color:var(--good);font-weight:600}.down{color:var(--bad);font-weight:600}\n"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:8px 0 "
     "12px}dt{color:var(--soft)}dd{margin:0}\n"
-    "svg{display:block;width:100%;height:auto;font:13px system-ui,-apple-system,\"Segoe UI\",sans-serif}\n"
+    "svg{display:block;width:100%;height:auto;font:15px system-ui,-apple-system,\"Segoe UI\",sans-serif}\n"
     "svg text{fill:var(--soft)}svg text.k{fill:var(--ink)}svg text.n{fill:var(--soft);font-style:italic}\n"
     "svg path.g{stroke:var(--line);fill:none}svg path.o{stroke:var(--ink);stroke-dasharray:3 4;fill:none}\n"
     "path.s0,path.s1,path.s2,path.s3{fill:none;stroke-width:2.5}path.s0{stroke:var(--b)}path.s1{stroke:var(--a)}"
@@ -157,7 +161,7 @@ static const char *change_class(double ratio)
 }
 
 /* "1449 → 951": off and on. */
-static void put_pair(const json_t *off, const json_t *on, const char *key, hy_buf *out)
+static void put_pair(const json_t *off, const json_t *on, const char *key, const char *name, hy_buf *out)
 {
     double v;
     char from[32], to[32];
@@ -165,27 +169,31 @@ static void put_pair(const json_t *off, const json_t *on, const char *key, hy_bu
     ablation_short(both, v, from);
     bool has = ablation_number(on, key, &v);
     ablation_short(has, v, to);
-    hy_buf_printf(out, "<td>%s%s%s</td>", both && has && strcmp(from, to) != 0 ? from : "",
+    hy_buf_printf(out, "<td class=\"n\" data-k=\"%s\">%s%s%s</td>", name, both && has && strcmp(from, to) != 0 ? from : "",
                   both && has && strcmp(from, to) != 0 ? " → " : "", has ? to : "–");
 }
 
+static const struct {
+    const char *key, *name;
+} pairs[] = { { "ttft_ms", "first token, ms" }, { "itl_ms", "each token, ms" }, { "tokens_s", "tokens/s" },
+              { "memory_mib", "MiB" } };
+
 static void put_choice(const json_t *off, const json_t *on, const char *technique, hy_buf *out)
 {
-    static const char *const keys[] = { "ttft_ms", "itl_ms", "tokens_s", "memory_mib" };
     char q[64], g[48];
     double ratio = 0;
     (void)ablation_number(on, "gain.ratio", &ratio);
     hy_buf_str(out, "<tr><td><b>");
     html_put(out, ablation_title(technique));
     put_at(out, "</b><small>", on, "setting", "</small></td>");
-    hy_buf_printf(out, "<td class=\"%s\">", change_class(ratio));
+    hy_buf_printf(out, "<td class=\"%s\" data-k=\"gain\">", change_class(ratio));
     html_put(out, ablation_gain(on, g));
     hy_buf_str(out, "</td>");
-    for (size_t k = 0; k < HY_COUNT(keys); k++) put_pair(off, on, keys[k], out);
-    hy_buf_str(out, "<td class=\"q\">");
+    for (size_t k = 0; k < HY_COUNT(pairs); k++) put_pair(off, on, pairs[k].key, pairs[k].name, out);
+    hy_buf_str(out, "<td data-k=\"quality lost\">");
     html_put(out, ablation_quality(on, q));
-    put_at(out, "</td><td class=\"w\">", on, "when", "</td>");
-    put_at(out, "<td class=\"w\">", on, "when_not", "</td></tr>\n");
+    put_at(out, "</td><td class=\"w\" data-k=\"use it when\">", on, "when", "</td>");
+    put_at(out, "<td class=\"w\" data-k=\"not when\">", on, "when_not", "</td></tr>\n");
 }
 
 static void put_guide(const json_t *o, hy_buf *out)
@@ -193,9 +201,9 @@ static void put_guide(const json_t *o, hy_buf *out)
     const json_t *rows = ablation_at(o, "rows");
     hy_buf_str(out, "<h2>Which technique, when</h2>\n<p class=\"soft\">Off → on, everything else on; of several settings "
                     "the one that gains most and loses at most 1 % of perplexity. All of them stand below.</p>\n"
-                    "<div class=\"card scroll\"><table class=\"guide\"><tr><th>technique</th><th>gain</th>"
-                    "<th>first token, ms</th><th>each token, ms</th><th>tokens/s</th><th>MiB</th><th>quality lost</th>"
-                    "<th>use it when</th><th>not when</th></tr>\n");
+                    "<div class=\"card scroll\"><table class=\"guide\"><tr><th>technique</th><th>gain</th>");
+    for (size_t k = 0; k < HY_COUNT(pairs); k++) hy_buf_printf(out, "<th>%s</th>", pairs[k].name);
+    hy_buf_str(out, "<th>quality lost</th><th class=\"w\">use it when</th><th class=\"w\">not when</th></tr>\n");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const char *technique = ablation_string(json_array_get(rows, i), "technique");
         const json_t *off = NULL, *on = NULL;
@@ -426,7 +434,7 @@ static void put_end(const json_t *o, hy_buf *out)
     put_at(out, "<dt>quality</dt><dd>against: ", o, "settings.reference",
            "; perplexity's difference, and KL divergence in "
            "nats. Where bits must be the same they were compared.</dd>");
-    hy_buf_str(out, "<dt>gain</dt><dd>over the technique off, everything else alike; above 1 is better</dd></dl>\n");
+    hy_buf_str(out, "<dt>gain</dt><dd>over the technique off, everything else alike; above 1 (the dashed line) is better</dd></dl>\n");
     const json_t *notes = ablation_at(o, "settings.notes");
     if (json_array_size(notes)) hy_buf_str(out, "<ul>\n");
     for (size_t i = 0; i < json_array_size(notes); i++) put(out, "li", json_string_value(json_array_get(notes, i)));

@@ -161,7 +161,10 @@ void svg_put_bars(const char *title, const svg_bar *bar, uint32_t n, double one,
         put_text(out, left - 8, y + 19, "end", " class=\"k\"", bar[i].name);
         hy_buf_printf(out, "<rect class=\"b%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"20\" rx=\"3\"/>",
                       bar[i].style, left, y + 4, w);
-        put_text(out, left + w + 6, y + 19, "start", "", bar[i].label);
+        /* the line of "as without it" does not run through a label */
+        double at = left + w + 6, line = left + one / most * (right - left);
+        if (one > 0 && line > at - 4 && line < at + 10.0 * (double)strlen(bar[i].label)) at = line + 6;
+        put_text(out, at, y + 19, "start", "", bar[i].label);
     }
     if (one > 0)
         hy_buf_printf(out, "<path class=\"o\" d=\"M%.1f %.1fV%.1f\"/>\n", left + one / most * (right - left), top,
