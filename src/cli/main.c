@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { G_MODEL = CLI_G_MODEL | CLI_G_JSON };
@@ -135,9 +136,17 @@ static int finish_output(const char *command, int rc)
     return rc ? rc : 1;
 }
 
+/* hwloc's plugins look for graphics cards and load X11, OpenCL and XML for it: more than half of what asking for the processors
+ * takes (4 ms). Who sets the variable gets them. */
+static void no_plugins(void)
+{
+    (void)setenv("HWLOC_PLUGINS_PATH", "none", 0);
+}
+
 int main(int argc, char **argv)
 {
     hold_streams();
+    no_plugins();
     signal(SIGPIPE, SIG_IGN); /* these two then show as failed writes */
     signal(SIGXFSZ, SIG_IGN);
     const char *name = argc < 2 ? "help" : argv[1];

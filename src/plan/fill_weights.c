@@ -5,6 +5,7 @@
 #include <time.h>
 
 #define SLAB_BYTES (8 * HY_MIB) /* of the file, packed between two looks */
+#define NEED_BYTES (256 * HY_KIB) /* of memory, taken at once: its zeros are still in L2 when panels are written over them */
 
 bool hy_family_has(const hy_family *fam, hy_role role)
 {
@@ -206,10 +207,14 @@ static void pack_share(void *arg, hy_worker *w)
     packer *p = arg;
     uint64_t n_panel = p->j->w->panels[0].n_panel, first, last, end;
     own_piece(p, w, &first, &last, &end);
-    with_pages(p, first, last, false, hy_file_need_bytes);
-    if (first < last) need_panels(p, first, last);
-    for (uint64_t i = first; i < last; i++) {
+    uint64_t step = HY_MAX(NEED_BYTES / p->j->w->panels[0].panel_bytes, 1);
+    for (uint64_t i = first, ready = first; i < last; i++) {
         if (cancelled(p->l->opts)) return;
+        if (i == ready) {
+            ready = HY_MIN(i + step, last);
+            with_pages(p, i, ready, false, hy_file_need_bytes);
+            need_panels(p, i, ready);
+        }
         pack_one(p, (uint32_t)(i / n_panel), i % n_panel, p->scratch + w->i * p->scratch_bytes);
     }
 }
