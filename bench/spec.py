@@ -187,7 +187,6 @@ def serve(a, name, model, draft, who, jobs, result):
     streams = max(j[1] for j in jobs)
     command = [a.hayate, "serve", "{model}", "--port", "{port}", "--ctx", "2048", "--parallel", str(streams), "--log", "debug",
                "--kv-tokens", str(max(2048, 256 * streams)), "--no-prefix-cache", "--no-tuned", "--speculate", who,
-               *(["--packed-cache"] if a.suite and who == "self" else []),
                *(["--spec-max", str(a.spec_max)] if a.spec_max else []), *(["--draft", draft] if draft and who != "self" else [])]
     with tempfile.TemporaryDirectory() as d:
         log = os.path.join(d, "server.log")
