@@ -241,68 +241,49 @@ static void put_chart(const svg_lines *l, const char *about, hy_buf *out)
     hy_buf_str(out, "</div>\n");
 }
 
-static void put_kv(const json_t *o, hy_buf *out)
-{
-    const json_t *c = ablation_at(o, "curves.kv_cache");
-    svg_lines l = { .title = "One more token behind a text", .x_name = "tokens before", .y_name = "ms", .log_x = true,
-                    .log_y = true, .n = 2 };
-    fill(c, "n", "off_ms", "without a cache", &l.series[0]);
-    fill(c, "n", "on_ms", "KV cache", &l.series[1]);
-    put_chart(&l,
-              "Without a cache every token costs as much as the whole text before it, so an answer of n tokens costs "
-              "n²; with "
-              "one it costs a step.",
-              out);
-    svg_lines m = { .title = "A whole answer", .x_name = "tokens of the answer", .y_name = "seconds", .log_x = true,
-                    .log_y = true, .n = 2 };
-    fill(c, "n", "answer_off_ms", "without a cache", &m.series[0]);
-    fill(c, "n", "answer_on_ms", "KV cache", &m.series[1]);
-    for (uint32_t s = 0; s < 2; s++)
-        for (uint32_t i = 0; i < m.series[s].n; i++) m.series[s].y[i] /= 1000;
-    put_chart(
-        &m,
-        "The sum over all tokens, between the measured lengths by straight lines: the lines' slopes are n² and n.",
-        out);
-}
+/* One chart: where its points are, and what is said of it. */
+typedef struct curve {
+    const char *of, *title, *x, *x_name, *y_name;
+    bool log_y;
+    double y_unit;             /* values are divided by it */
+    struct { const char *key, *name; } line[2];
+    const char *about;
+} curve;
+
+static const curve curves[] = {
+    { "curves.kv_cache", "One more token behind a text", "n", "tokens before", "ms", true, 1,
+      { { "off_ms", "without a cache" }, { "on_ms", "KV cache" } },
+      "Without a cache every token costs as much as the whole text before it, so an answer of n tokens costs n²; with one it "
+      "costs a step." },
+    { "curves.kv_cache", "A whole answer", "n", "tokens of the answer", "seconds", true, 1000,
+      { { "answer_off_ms", "without a cache" }, { "answer_on_ms", "KV cache" } },
+      "The sum over all tokens, between the measured lengths by straight lines: the lines' slopes are n² and n." },
+    { "curves.attention", "A prompt with scores in memory, and with FlashAttention", "n", "tokens of the prompt", "ms", true, 1,
+      { { "materialised_ms", "materialised" }, { "flash_ms", "flash" } },
+      "The whole matrix of scores is written and read, or stays in the caches tile by tile." },
+    { "curves.attention", "Memory for that", "n", "tokens of the prompt", "MiB", false, 1,
+      { { "materialised_mib", "materialised" }, { "flash_mib", "flash" } }, "Weights, keys and values, working memory." },
+    { "curves.streams", "Continuous batching", "streams", "answers at once", "tokens a second, all together", false, 1,
+      { { "tokens_s", "all together" } }, "The weights are read once a step for all of them." },
+    { "curves.streams", "What each of them waits", "streams", "answers at once", "ms", true, 1,
+      { { "ttft_ms", "first token" }, { "itl_ms", "each token after" } },
+      "The price of sharing: every answer is a little slower." },
+};
 
 static void put_charts(const json_t *o, hy_buf *out)
 {
     put(out, "h2", "Curves");
     hy_buf_str(out, "<div class=\"wide\">\n");
-    put_kv(o, out);
-    const json_t *c = ablation_at(o, "curves.attention");
-    svg_lines t = { .title = "A prompt with scores in memory, and with FlashAttention",
-                    .x_name = "tokens of the prompt",
-                    .y_name = "ms",
-                    .log_x = true,
-                    .log_y = true,
-                    .n = 2 };
-    fill(c, "n", "materialised_ms", "materialised", &t.series[0]);
-    fill(c, "n", "flash_ms", "flash", &t.series[1]);
-    put_chart(&t, "The whole matrix of scores is written and read, or stays in the caches tile by tile.", out);
-    svg_lines m = {
-        .title = "Memory for that", .x_name = "tokens of the prompt", .y_name = "MiB", .log_x = true, .n = 2
-    };
-    fill(c, "n", "materialised_mib", "materialised", &m.series[0]);
-    fill(c, "n", "flash_mib", "flash", &m.series[1]);
-    put_chart(&m, "Weights, keys and values, working memory.", out);
-    c = ablation_at(o, "curves.streams");
-    svg_lines s = { .title = "Continuous batching",
-                    .x_name = "answers at once",
-                    .y_name = "tokens a second, all together",
-                    .log_x = true,
-                    .n = 1 };
-    fill(c, "streams", "tokens_s", "all together", &s.series[0]);
-    put_chart(&s, "The weights are read once a step for all of them.", out);
-    svg_lines d = { .title = "What each of them waits",
-                    .x_name = "answers at once",
-                    .y_name = "ms",
-                    .log_x = true,
-                    .log_y = true,
-                    .n = 2 };
-    fill(c, "streams", "ttft_ms", "first token", &d.series[0]);
-    fill(c, "streams", "itl_ms", "each token after", &d.series[1]);
-    put_chart(&d, "The price of sharing: every answer is a little slower.", out);
+    for (size_t i = 0; i < HY_COUNT(curves); i++) {
+        const curve *c = &curves[i];
+        svg_lines l = { .title = c->title, .x_name = c->x_name, .y_name = c->y_name, .log_x = true, .log_y = c->log_y };
+        for (; l.n < HY_COUNT(c->line) && c->line[l.n].key; l.n++) {
+            svg_series *s = &l.series[l.n];
+            fill(ablation_at(o, c->of), c->x, c->line[l.n].key, c->line[l.n].name, s);
+            for (uint32_t k = 0; k < s->n; k++) s->y[k] /= c->y_unit;
+        }
+        put_chart(&l, c->about, out);
+    }
     hy_buf_str(out, "</div>\n");
 }
 
