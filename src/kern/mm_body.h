@@ -4,6 +4,7 @@
  *   MM_P          rows a panel = lanes of a VF
  *   MM_FEW        up to so many tokens decode again for every MM_TILE, from L1; 0: none do
  *   MM_TILE       tokens a register tile; MM_TILE_F the same for F32 activations (times MM_NP panels)
+ *   MM_PAIR       2: of many tokens half as many by two panels, so that an activation is broadcast for both
  *   VI, VF        P 32-bit lanes of integers (or 4 * P bytes), of floats
  *   v_load v_and v_or v_sll v_srl (any lane of 16 or 32 bits: results are masked) v_set8
  *   v_set16       both halves of every 32-bit lane
@@ -17,7 +18,8 @@
  *   f_add f_neg f_fma
  *   f_keep        the same value, which gcc may not make later: it would keep both factors of a product
  *                 alive instead, and spill
- *   v_dots(t, c, q, off, sum, n)  sum[j] += the dots of 16 codes, c[0..3], with x_q(q, off[j])
+ *   v_dots(t, c, q, off, sum, n)  sum[j] += the dots of 16 codes, c[0..3], with x_q(q, off[j]);
+ *                 v_dots2(c, d, q, off, sum, n) where MM_PAIR is 2: the same of c to sum[2 j], of d to sum[2 j + 1]
  *   mm_offset(t)  what is still to be taken off the codes that decode_codes leaves (v_fix_signed:
  *                 signed bytes into the form that v_dot wants); mm_signed: these are signed bytes
  */
@@ -25,7 +27,11 @@
 #include "kern/panel.h"
 
 #define VB (MM_P * 4)          /* bytes a vector */
-#define KB 24                  /* groups decoded at a time for many tokens; 18 KB of L1 at most */
+#ifndef MM_PAIR
+#define MM_PAIR 1
+#define v_dots2(c, d, q, off, sum, n) (void)0
+#endif
+#define KB (MM_PAIR == 2 ? 20 : 24) /* groups decoded at a time for many tokens: 18 KB of L1, or 30 of which 25 are used */
 #define NB 128                 /* tokens a block */
 /* Bytes from the group in use to the one that is asked for. One token leaves the processor's own prefetch
  * enough to do, and does best near it; several need longer for a group (Zen 4: docs/performance.md). */
@@ -196,46 +202,64 @@ HY_INLINE void x_next(hy_act8 *x)
     x->b += 2;
 }
 
-/* The integer dots of half h for n tokens. A vector of codes is loaded once for all of them. */
-HY_INLINE void half_dots(hy_qtype t, const dec *w, int h, const hy_act8 *x, const size_t *off,
+/* The integer dots of half h for n tokens and np panels, whose groups are w and w + KB. A vector of codes is loaded
+ * once for all tokens. Token j, panel p at j * np + p, here and below. */
+HY_INLINE void half_dots(hy_qtype t, const dec *w, const int np, int h, const hy_act8 *x, const size_t *off,
                          VF *out, const int n)
 {
     VI sum[MM_TILE];
-    UNROLL for (int j = 0; j < n; j++) {
-        sum[j] = v_zero();
+    UNROLL for (int i = 0; i < np * n; i++) {
+        sum[i] = v_zero();
         if (!mm_offset(t) || hy_pf_by_sum(t)) continue;
-        sum[j] = x_b(x, off[j], h);
+        sum[i] = x_b(x, off[i / np], h);
         if (mm_offset(t) != 128)
-            sum[j] = v_sra32(sum[j], __builtin_ctz(128u / (unsigned)mm_offset(t)));
+            sum[i] = v_sra32(sum[i], __builtin_ctz(128u / (unsigned)mm_offset(t)));
     }
-    v_dots(t, w->c + 4 * h, x->q + 16 * h, off, sum, n);
-    UNROLL for (int j = 0; j < n; j++) out[j] = f_i32(sum[j]);
+    if (np == 1) v_dots(t, w->c + 4 * h, x->q + 16 * h, off, sum, n);
+    else v_dots2(w->c + 4 * h, w[KB].c + 4 * h, x->q + 16 * h, off, sum, n);
+    UNROLL for (int i = 0; i < np * n; i++) out[i] = f_i32(sum[i]);
 }
 
-/* One group for n tokens. */
-HY_INLINE void step(hy_qtype t, const dec *w, const hy_act8 *x, const size_t *off, VF *acc,
+/* One group for n tokens and np panels. */
+HY_INLINE void step(hy_qtype t, const dec *w, const int np, const hy_act8 *x, const size_t *off, VF *acc,
                     const int n)
 {
     VF a[MM_TILE], b[MM_TILE];
-    half_dots(t, w, 0, x, off, a, n);
-    UNROLL for (int j = 0; j < n; j++) a[j] = f_keep(f_mul(a[j], x_d(x, off[j], 0)));
+    half_dots(t, w, np, 0, x, off, a, n);
+    UNROLL for (int i = 0; i < np * n; i++) a[i] = f_keep(f_mul(a[i], x_d(x, off[i / np], 0)));
     if (!hy_pf_halves(t)) {
-        half_dots(t, w, 1, x, off, b, n);
-        UNROLL for (int j = 0; j < n; j++) {
-            acc[j] = f_fma(f_fma(b[j], x_d(x, off[j], 1), a[j]), w->ws[0], acc[j]);
-            if (hy_pf_by_sum(t)) acc[j] = f_fma(x_s(x, off[j]), w->wm[0], acc[j]);
+        half_dots(t, w, np, 1, x, off, b, n);
+        UNROLL for (int i = 0; i < np * n; i++) {
+            const dec *wi = w + i % np * KB;
+            acc[i] = f_fma(f_fma(b[i], x_d(x, off[i / np], 1), a[i]), wi->ws[0], acc[i]);
+            if (hy_pf_by_sum(t)) acc[i] = f_fma(x_s(x, off[i / np]), wi->wm[0], acc[i]);
         }
         return;
     }
     UNROLL for (int h = 0; h < 2; h++) {
-        if (h) half_dots(t, w, 1, x, off, b, n);
-        UNROLL for (int j = 0; j < n; j++) {
-            if (h) a[j] = f_mul(b[j], x_d(x, off[j], 1));
-            acc[j] = f_fma(a[j], w->ws[h], acc[j]);
+        if (h) half_dots(t, w, np, 1, x, off, b, n);
+        UNROLL for (int i = 0; i < np * n; i++) {
+            const dec *wi = w + i % np * KB;
+            size_t at = off[i / np];
+            if (h) a[i] = f_mul(b[i], x_d(x, at, 1));
+            acc[i] = f_fma(a[i], wi->ws[h], acc[i]);
             if (!hy_pf_has_min(t)) continue;
-            VF minus_sum = f_mul(f_i32(v_sra32(x_b(x, off[j], h), 7)), x_d(x, off[j], h));
-            acc[j] = f_fma(f_neg(minus_sum), w->wm[h], acc[j]);
+            VF minus_sum = f_mul(f_i32(v_sra32(x_b(x, at, h), 7)), x_d(x, at, h));
+            acc[i] = f_fma(f_neg(minus_sum), wi->wm[h], acc[i]);
         }
+    }
+}
+
+HY_INLINE size_t y_at(const hy_mm *m, uint32_t t) { return m->y_row ? m->y_row[t] : t; }
+
+/* A panel that has fewer rows. */
+static __attribute__((noinline)) void put_part(const hy_mm *m, uint64_t r, size_t row, const float *v)
+{
+    float *y = m->y + row * m->y_stride + r;
+    const float *add = m->add ? m->add + row * m->add_stride + r : NULL;
+    for (uint32_t j = 0; j < m->w->n_row - r; j++) {
+        float s = m->bias ? v[j] + m->bias[r + j] : v[j];
+        y[j] = add ? s + add[j] : s; /* add may be y */
     }
 }
 
@@ -243,22 +267,16 @@ HY_INLINE void step(hy_qtype t, const dec *w, const hy_act8 *x, const size_t *of
 HY_INLINE void put(const hy_mm *m, uint64_t i, uint32_t t, VF acc)
 {
     uint64_t r = i * MM_P;
-    size_t row = m->y_row ? m->y_row[t] : t;
-    float *y = m->y + row * m->y_stride + r;
-    const float *add = m->add ? m->add + row * m->add_stride + r : NULL;
-    if (r + MM_P <= m->w->n_row) {
-        if (m->bias) acc = f_add(acc, f_load(m->bias + r));
-        if (add) acc = f_add(acc, f_load(add));
-        f_store(y, acc);
+    size_t row = y_at(m, t);
+    if (r + MM_P > m->w->n_row) {
+        float v[MM_P];
+        f_store(v, acc);
+        put_part(m, r, row, v);
         return;
     }
-    float v[MM_P];
-    f_store(v, acc);
-    for (uint32_t j = 0; j < m->w->n_row - r; j++) {
-        if (m->bias) v[j] = v[j] + m->bias[r + j];
-        if (add) v[j] = v[j] + add[j];
-        y[j] = v[j];
-    }
+    if (m->bias) acc = f_add(acc, f_load(m->bias + r));
+    if (m->add) acc = f_add(acc, f_load(m->add + row * m->add_stride + r));
+    f_store(m->y + row * m->y_stride + r, acc);
 }
 
 /* Into L2: asked for in L1, weights take its miss buffers from the activations (half the speed with 8 tokens). */
@@ -287,7 +305,7 @@ HY_INLINE void few(hy_qtype t, cursor *at, uint64_t n_group, hy_act8 x, const si
             if (g + u == n_group) break;
             prefetch_group(t, &c, u, ahead, th);
             group_of(t, &c, u, &w);
-            step(t, &w, &x, off, a, n);
+            step(t, &w, 1, &x, off, a, n);
         }
     }
     UNROLL for (int j = 0; j < n; j++) f_store(acc + j * MM_P, a[j]);
@@ -334,73 +352,107 @@ HY_INLINE void few_tokens(const hy_mm *m, few_fn *run)
     }
 }
 
-/* Decoded groups for a tile of tokens; acc: [n][P], read (but for the first groups) and written. */
-HY_INLINE void tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off,
-                    float *acc, bool first, const int n)
+/* Where sums of tokens t and on, panel i and on, come from and go to. */
+typedef struct sums {
+    const hy_mm *m;
+    uint64_t i;
+    uint32_t t;
+    bool first, last;          /* groups of k: sums start at 0, go to y */
+    float *acc;                /* [token][panel][P] in between */
+} sums;
+
+/* Asks for the lines that put() will write, and read. */
+HY_INLINE void ask_for_lines(const sums *s, const int np, const int n)
 {
-    VF a[MM_TILE];
-    UNROLL for (int j = 0; j < n; j++) a[j] = first ? f_zero() : f_load(acc + j * MM_P);
-    for (uint32_t g = 0; g < n_group; g++, x_next(&x)) step(t, w + g, &x, off, a, n);
-    UNROLL for (int j = 0; j < n; j++) f_store(acc + j * MM_P, a[j]);
+    const hy_mm *m = s->m;
+    UNROLL for (int j = 0; j < n; j++) {
+        size_t row = y_at(m, s->t + (uint32_t)j), c = s->i * MM_P;
+        UNROLL for (int b = 0; b < np * MM_P * 4; b += 64) {
+            __builtin_prefetch((const uint8_t *)(m->y + row * m->y_stride + c) + b, 1);
+            if (m->add) __builtin_prefetch((const uint8_t *)(m->add + row * m->add_stride + c) + b);
+        }
+    }
 }
 
-typedef void tiles_fn(const dec *w, uint32_t n_group, const hy_act8 *x, const size_t *off,
-                      float *acc, bool first, uint32_t n);
+/* Decoded groups for a tile of tokens and panels. */
+HY_INLINE void tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, sums *s,
+                    const int np, const int n)
+{
+    VF a[MM_TILE];
+    if (s->last) ask_for_lines(s, np, n);
+    UNROLL for (int i = 0; i < np * n; i++) a[i] = s->first ? f_zero() : f_load(s->acc + i * MM_P);
+    for (uint32_t g = 0; g < n_group; g++, x_next(&x)) step(t, w + g, np, &x, off, a, n);
+    if (s->last) {
+        UNROLL for (int i = 0; i < np * n; i++)
+            put(s->m, s->i + (uint64_t)(i % np), s->t + (uint32_t)(i / np), a[i]);
+    } else {
+        UNROLL for (int i = 0; i < np * n; i++) f_store(s->acc + i * MM_P, a[i]);
+    }
+    s->acc += np * n * MM_P;
+    s->t += (uint32_t)n;
+}
+
+typedef void tiles_fn(const dec *w, uint32_t np, uint32_t n_group, const hy_act8 *x, const size_t *off,
+                      sums s, uint32_t n);
 typedef void decode_fn(cursor *at, uint32_t n, dec *out);
 
 #ifndef MM_BIG                 /* tokens that an ISA with tiles of its own takes at once: amx_mm.c */
 #define MM_BIG UINT32_MAX
-HY_INLINE bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, float *acc, bool first)
+HY_INLINE bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, sums *s)
 {
     return false;
 }
 #else
-static bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, float *acc, bool first);
+static bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, sums *s);
 #endif
 
-HY_INLINE void tiles(hy_qtype t, const dec *w, uint32_t n_group, const hy_act8 *x,
-                     const size_t *off, float *acc, bool first, uint32_t n)
+/* n tokens, by tiles of MM_TILE sums, then of half as many, down to one token. */
+HY_INLINE void tiles_by(hy_qtype t, const dec *w, uint32_t n_group, const hy_act8 *x, const size_t *off,
+                        sums *s, const int np, uint32_t n)
 {
-    for (; n >= MM_BIG && big_tile(t, w, n_group, *x, off, acc, first); n -= MM_BIG, off += MM_BIG)
-        acc += MM_BIG * MM_P;
-    for (; n >= MM_TILE; n -= MM_TILE, off += MM_TILE, acc += MM_TILE * MM_P)
-        tile(t, w, n_group, *x, off, acc, first, MM_TILE);
-    if (MM_TILE > 4 && n >= 4) {
-        tile(t, w, n_group, *x, off, acc, first, 4);
-        n -= 4, off += 4, acc += 4 * MM_P;
+    const uint32_t whole = MM_TILE / (uint32_t)np;
+    for (; n >= whole; n -= whole, off += whole) tile(t, w, n_group, *x, off, s, np, (int)whole);
+    if (whole > 4 && n >= 4) {
+        tile(t, w, n_group, *x, off, s, np, 4);
+        n -= 4, off += 4;
     }
     if (n >= 2) {
-        tile(t, w, n_group, *x, off, acc, first, 2);
-        n -= 2, off += 2, acc += 2 * MM_P;
+        tile(t, w, n_group, *x, off, s, np, 2);
+        n -= 2, off += 2;
     }
-    if (n) tile(t, w, n_group, *x, off, acc, first, 1);
+    if (n) tile(t, w, n_group, *x, off, s, np, 1);
 }
 
-/* Many tokens: groups of a panel are decoded into L1 and used for a block of tokens, so the cost of
- * decoding vanishes and types of one class share the inner loop. */
+HY_INLINE void tiles(hy_qtype t, const dec *w, uint32_t np, uint32_t n_group, const hy_act8 *x,
+                     const size_t *off, sums s, uint32_t n)
+{
+    for (; n >= MM_BIG && big_tile(t, w, n_group, *x, off, &s); n -= MM_BIG) off += MM_BIG;
+    if (MM_PAIR == 2 && np == 2) tiles_by(t, w, n_group, x, off, &s, MM_PAIR, n);
+    else tiles_by(t, w, n_group, x, off, &s, 1, n);
+}
+
+/* Many tokens: groups of a panel (or two) are decoded into L1 and used for a block of tokens, so the cost
+ * of decoding vanishes and types of one class share the inner loop. */
 HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run)
 {
     size_t off[NB];
-    float acc[NB * MM_P];
-    dec w[KB];
-    uint64_t n_group = m->w->k / HY_GROUP;
+    float acc[NB * MM_PAIR * MM_P];
+    dec w[MM_PAIR * KB];
+    uint32_t n_group = (uint32_t)(m->w->k / HY_GROUP), n_part = (n_group + KB - 1) / KB;
     for (uint32_t t0 = 0; t0 < m->n_tok; t0 += NB) {
-        uint32_t n = HY_MIN(NB, m->n_tok - t0);
+        uint32_t n = HY_MIN(NB, m->n_tok - t0), np;
         for (uint32_t j = 0; j < n; j++) off[j] = x_off(m, t0 + j);
-        for (uint64_t i = m->panel_first; i < m->panel_last; i++) {
-            cursor at = cursor_at(hy_panel_at(m->w, i));
-            for (uint32_t j = 0; j < n; j++) { /* the lines that put() will write */
-                size_t row = m->y_row ? m->y_row[t0 + j] : t0 + j;
-                __builtin_prefetch(m->y + row * m->y_stride + i * MM_P, 1);
+        for (uint64_t i = m->panel_first; i < m->panel_last; i += np) {
+            cursor at[MM_PAIR];
+            np = (uint32_t)HY_MIN(MM_PAIR, m->panel_last - i);
+            for (uint32_t p = 0; p < np; p++) at[p] = cursor_at(hy_panel_at(m->w, i + p));
+            for (uint32_t part = 0, g = 0; part < n_part; part++) { /* of equal length */
+                uint32_t kb = (n_group - g + n_part - part - 1) / (n_part - part);
+                hy_act8 x = hy_act8_at(&m->x8, 0, (uint64_t)g * HY_GROUP);
+                for (uint32_t p = 0; p < np; p++) decode(&at[p], kb, w + p * KB);
+                run(w, np, kb, &x, off, (sums){ m, i, t0, part == 0, part + 1 == n_part, acc }, n);
+                g += kb;
             }
-            hy_act8 x = m->x8;
-            for (uint64_t g = 0; g < n_group; g += KB) {
-                uint32_t kb = (uint32_t)HY_MIN(KB, n_group - g);
-                decode(&at, kb, w);
-                run(w, kb, &x, off, acc, g == 0, n);
-                x = hy_act8_at(&x, 0, KB * HY_GROUP);
-            }
-            for (uint32_t j = 0; j < n; j++) put(m, i, t0 + j, f_load(acc + j * MM_P));
         }
     }
 }
@@ -413,9 +465,10 @@ HY_INLINE void mm_q8(hy_qtype t, const hy_mm *m, few_fn *run_few, decode_fn *dec
 
 /* ---- F32 activations ------------------------------------------------------------------------- */
 
-#define KF 64                  /* values of k dequantised at a time */
+#define KF 64                  /* values of k dequantised at a time, of */
+#define WF (MM_NP * MM_P)      /* rows, which lie side by side: 16 KB at most */
 
-/* A decoded group as floats [32][P]. The products are exact: see hy_panel_group_f32. */
+/* A decoded group as floats [32][WF]. The products are exact: see hy_panel_group_f32. */
 HY_INLINE void dequant(hy_qtype t, const dec *w, float *dst)
 {
     UNROLL for (int h = 0; h < 2; h++) {
@@ -426,7 +479,7 @@ HY_INLINE void dequant(hy_qtype t, const dec *w, float *dst)
                 VI v = v_byte_i32(w->c[c], j, mm_offset(t) == 0 && mm_signed(t));
                 if (mm_offset(t)) v = v_sub32(v, v_set32(mm_offset(t)));
                 VF f = f_mul(d, f_i32(v));
-                f_store(dst + (4 * c + j) * MM_P, hy_pf_has_min(t) ? f_add(f, mn) : f);
+                f_store(dst + (4 * c + j) * WF, hy_pf_has_min(t) ? f_add(f, mn) : f);
             }
         }
     }
@@ -438,36 +491,33 @@ HY_INLINE VF f_weight(hy_qtype t, const uint8_t *src)
     return t == HY_Q_F16 ? f_f16(src) : f_bf16(src);
 }
 
-/* Values k0 .. k0 + n - 1 of a panel as floats [n][P]; k0 is a multiple of KF. */
-HY_INLINE void dequant_block(hy_qtype t, const hy_panels *w, const uint8_t *panel, cursor *at,
-                             uint64_t k0, uint32_t n, float *dst)
+/* The next n values of a panel, a multiple of HY_GROUP but at its end, as floats [n][WF]. */
+HY_INLINE void dequant_block(hy_qtype t, cursor *at, uint32_t n, float *dst)
 {
     if (hy_pf_float(t)) {
-        const uint8_t *src = panel + k0 * MM_P * 2;
-        for (uint32_t k = 0; k < n; k++, src += 2 * MM_P)
-            f_store(dst + k * MM_P, f_weight(t, src));
+        for (uint32_t k = 0; k < n; k++, at->code += hy_pf_float_bytes(t) * MM_P)
+            f_store(dst + k * WF, f_weight(t, at->code));
         return;
     }
     for (uint32_t k = 0; k < n; k += HY_GROUP) {
         dec g;
         next_group(t, at, &g);
-        dequant(t, &g, dst + k * MM_P);
+        dequant(t, &g, dst + k * WF);
     }
 }
 
-typedef void dequant_fn(const hy_panels *w, const uint8_t *panel, cursor *at, uint64_t k0,
-                        uint32_t n, float *dst);
+typedef void dequant_fn(cursor *at, uint32_t n, float *dst);
 
 /* np panels by n tokens, kb values of k. acc: token j, panel p at (j * MM_NP + p) * P. */
-HY_INLINE void tile_f(const float *const *w, uint32_t kb, const float *const *x, float *acc,
-                      const int np, const int n)
+HY_INLINE void tile_f(const float *w, uint32_t kb, const float *const *x, float *acc, const int np,
+                      const int n)
 {
     VF a[HY_MAX(MM_TILE_F, 4) * MM_NP];
     UNROLL for (int j = 0; j < n; j++)
         UNROLL for (int p = 0; p < np; p++) a[j * np + p] = f_load(acc + (j * MM_NP + p) * MM_P);
     for (uint32_t k = 0; k < kb; k++) {
         VF v[MM_NP];
-        UNROLL for (int p = 0; p < np; p++) v[p] = f_load(w[p] + k * MM_P);
+        UNROLL for (int p = 0; p < np; p++) v[p] = f_load(w + k * WF + p * MM_P);
         UNROLL for (int j = 0; j < n; j++) {
             VF xk = f_set(x[j] + k);
             UNROLL for (int p = 0; p < np; p++) a[j * np + p] = f_fma(v[p], xk, a[j * np + p]);
@@ -477,8 +527,8 @@ HY_INLINE void tile_f(const float *const *w, uint32_t kb, const float *const *x,
         UNROLL for (int p = 0; p < np; p++) f_store(acc + (j * MM_NP + p) * MM_P, a[j * np + p]);
 }
 
-static void tiles_f(const float *const *w, uint32_t kb, const float *const *x, float *acc,
-                    uint32_t np, uint32_t n)
+static void tiles_f(const float *w, uint32_t kb, const float *const *x, float *acc, uint32_t np,
+                    uint32_t n)
 {
     uint32_t j = 0;
     if (np == MM_NP) {
@@ -489,30 +539,25 @@ static void tiles_f(const float *const *w, uint32_t kb, const float *const *x, f
     }
     for (uint32_t p = 0; p < np; p++) {
         for (j = 0; j + 4 <= n; j += 4)
-            tile_f(w + p, kb, x + j, acc + (j * MM_NP + p) * MM_P, 1, 4);
-        for (; j < n; j++) tile_f(w + p, kb, x + j, acc + (j * MM_NP + p) * MM_P, 1, 1);
+            tile_f(w + p * MM_P, kb, x + j, acc + (j * MM_NP + p) * MM_P, 1, 4);
+        for (; j < n; j++) tile_f(w + p * MM_P, kb, x + j, acc + (j * MM_NP + p) * MM_P, 1, 1);
     }
 }
 
-#define NF (8 * MM_TILE_F)      /* tokens a block */
+#define NF 96                  /* tokens a block at most, a multiple of MM_TILE_F: weights are widened once for all of it */
 
 /* Panels i .. i + np - 1 for tokens t0 .. t0 + n - 1. */
 static void block_f(const hy_mm *m, dequant_fn *dequant_to, uint64_t i, uint32_t np, uint32_t t0,
                     uint32_t n)
 {
-    float acc[NF * MM_NP * MM_P], buf[MM_NP][KF * MM_P];
-    const float *x[NF], *w[MM_NP];
+    float acc[NF * WF], w[KF * WF];
+    const float *x[NF];
     cursor at[MM_NP];
-    memset(acc, 0, n * MM_NP * MM_P * sizeof(float));
-    for (uint32_t p = 0; dequant_to && !hy_pf_float(m->w->type) && p < np; p++)
-        at[p] = cursor_at(hy_panel_at(m->w, i + p));
+    memset(acc, 0, n * WF * sizeof(float));
+    for (uint32_t p = 0; p < np; p++) at[p] = cursor_at(hy_panel_at(m->w, i + p));
     for (uint64_t k = 0; k < m->w->k; k += KF) {
         uint32_t kb = (uint32_t)HY_MIN(KF, m->w->k - k);
-        for (uint32_t p = 0; p < np; p++) {
-            const uint8_t *panel = hy_panel_at(m->w, i + p);
-            w[p] = dequant_to ? buf[p] : (const float *)(const void *)panel + k * MM_P;
-            if (dequant_to) dequant_to(m->w, panel, &at[p], k, kb, buf[p]);
-        }
+        for (uint32_t p = 0; p < np; p++) dequant_to(&at[p], kb, w + p * MM_P);
         for (uint32_t j = 0; j < n; j++)
             x[j] = m->x + (m->x_row ? m->x_row[t0 + j] : t0 + j) * m->x_stride + k;
         tiles_f(w, kb, x, acc, np, n);
@@ -579,23 +624,24 @@ HY_INLINE void few_floats(hy_qtype t, const hy_mm *m)
     }
 }
 
-/* dequant_to: NULL for F32 weights, which are read in place. */
 static void mm_f32(const hy_mm *m, dequant_fn *dequant_to)
 {
+    uint32_t n_block = (m->n_tok + NF - 1) / NF;
+    if (n_block == 0) return;
+    uint32_t each = HY_ROUND_UP((m->n_tok + n_block - 1) / n_block, MM_TILE_F);
     for (uint64_t i = m->panel_first; i < m->panel_last; i += MM_NP)
-        for (uint32_t t0 = 0; t0 < m->n_tok; t0 += NF)
-            block_f(m, dequant_to, i, (uint32_t)HY_MIN(MM_NP, m->panel_last - i), t0,
-                    HY_MIN(NF, m->n_tok - t0));
+        for (uint32_t t0 = 0; t0 < m->n_tok; t0 += each)
+            block_f(m, dequant_to, i, (uint32_t)HY_MIN(MM_NP, m->panel_last - i), t0, HY_MIN(each, m->n_tok - t0));
 }
 
 /* ---- one of each ----------------------------------------------------------------------------- */
 
 /* The inner loops for many tokens: one for each class, named after one of its types. */
 #define TILES(T)                                                                                   \
-    static void tiles_##T(const dec *w, uint32_t n_group, const hy_act8 *x, const size_t *off,     \
-                          float *acc, bool first, uint32_t n)                                      \
+    static void tiles_##T(const dec *w, uint32_t np, uint32_t n_group, const hy_act8 *x,           \
+                          const size_t *off, sums s, uint32_t n)                                   \
     {                                                                                              \
-        tiles(HY_Q_##T, w, n_group, x, off, acc, first, n);                                        \
+        tiles(HY_Q_##T, w, np, n_group, x, off, s, n);                                             \
     }
 MM_CLASSES(TILES)
 
@@ -603,7 +649,7 @@ MM_CLASSES(TILES)
     static void decode_##T(cursor *at, uint32_t n, dec *out)                                       \
     {                                                                                              \
         for (uint32_t g = 0; g < n; g++) { /* and ask for what the next call will decode */        \
-            prefetch(at->code + KB * hy_pf_vectors(HY_Q_##T) * VB, hy_pf_vectors(HY_Q_##T) * VB);  \
+            prefetch(at->code + n * hy_pf_vectors(HY_Q_##T) * VB, hy_pf_vectors(HY_Q_##T) * VB);   \
             next_group(HY_Q_##T, at, out + g);                                                     \
         }                                                                                          \
     }                                                                                              \
@@ -618,24 +664,19 @@ MM_CLASSES(TILES)
     }                                                                                              \
     FLOATS(T)
 #define FLOATS(T)                                                                                  \
-    static void dequant_##T(const hy_panels *w, const uint8_t *panel, cursor *at, uint64_t k0,     \
-                            uint32_t n, float *dst)                                                \
+    static void dequant_##T(cursor *at, uint32_t n, float *dst)                                    \
     {                                                                                              \
-        dequant_block(HY_Q_##T, w, panel, at, k0, n, dst);                                         \
+        dequant_block(HY_Q_##T, at, n, dst);                                                       \
     }                                                                                              \
     static void mm_f32_##T(const hy_mm *m)                                                         \
     {                                                                                              \
-        if (MM_FEW && hy_pf_float(HY_Q_##T) && m->n_tok <= FEW_F) few_floats(HY_Q_##T, m); \
+        if (MM_FEW && hy_pf_float(HY_Q_##T) && m->n_tok <= FEW_F) few_floats(HY_Q_##T, m);         \
         else mm_f32(m, dequant_##T);                                                               \
     }
 MM_TYPES(QUANTISED)
 FLOATS(F16)
 FLOATS(BF16)
-static void mm_f32_F32(const hy_mm *m)
-{
-    if (MM_FEW && m->n_tok <= FEW_F) few_floats(HY_Q_F32, m);
-    else mm_f32(m, NULL);
-}
+FLOATS(F32)
 
 static void fill_mm(hy_kernels *k)
 {

@@ -32,19 +32,19 @@ HY_INLINE bool act8_four(const float *x, const hy_act8 *to)
     const uint32_t tiny = hy_f32_bits(ACT8_TINY);
     v16 v[4], magic = v_set1(HY_EXP_MAGIC);
     uint32_t top[4];
-    float inv[4];
+    float inv[4], d[4], sum[4];
     for (int i = 0; i < 4; i++) v[i] = v_load(x + 16 * i);
     v_tops4(v, top);
-    for (int i = 0; i < 4; i++)
-        if (top[i] - tiny >= 0x7f800000u - tiny) return false;
+    uint32_t odd = 0;
+    for (int i = 0; i < 4; i++) odd |= top[i] - tiny >= 0x7f800000u - tiny;
+    if (odd) return false;
     for (int i = 0; i < 4; i++) inv[i] = 127.0f / hy_bits_f32(top[i]);
-    for (int i = 0; i < 4; i++) to->d[i] = hy_bits_f32(top[i]) / 127.0f;
-    for (int i = 0; i < 4; i++)
-        v[i] = v_sub(v_add(v_mul(v[i], v_set1(inv[i])), magic), magic);
+    for (int i = 0; i < 4; i++) d[i] = hy_bits_f32(top[i]) / 127.0f;
+    for (int i = 0; i < 4; i++) v[i] = v_sub(v_add(v_mul(v[i], v_set1(inv[i])), magic), magic);
     v_store4_i8(to->q, v, to->b);
-    for (int i = 0; i < 4; i += 2)
-        to->s[i / 2] = fmaf((float)(to->b[i + 1] / -128), to->d[i + 1],
-                            (float)(to->b[i] / -128) * to->d[i]);
+    for (int i = 0; i < 4; i++) sum[i] = (float)(-to->b[i]) * 0x1p-7f; /* exact */
+    memcpy(to->d, d, sizeof d);
+    for (int i = 0; i < 2; i++) to->s[i] = fmaf(sum[2 * i + 1], d[2 * i + 1], sum[2 * i] * d[2 * i]);
     return true;
 }
 

@@ -10,6 +10,7 @@
 #define KEEP_UNITS 64u         /* of logits, between two looks at them: 8 KB a row */
 #define BLOCK_TOK 128          /* tokens of a kernel call ... */
 #define BLOCK_BYTES (192 * HY_KIB) /* ... and weights: both stay in L2 while blocks of the other pass */
+#define ELEM_BYTES (128 * HY_KIB)  /* of results, between two passes of elementwise operators, which find them in L2 */
 
 static uint64_t units(const hy_instr *in)
 {
@@ -83,6 +84,7 @@ static void block(const hy_plan *p, const hy_entry *e, uint32_t i_mm, uint64_t u
     const hy_instr *add = n_elem == 1 && elem->op == HY_OP_ADD ? elem : NULL;
     uint64_t step = u1 - u0;
     if (t1 - t0 > BLOCK_TOK) step = HY_MAX(BLOCK_BYTES / (per * pan->panel_bytes), 1);
+    if (n_elem && !add) step = HY_MIN(step, HY_MAX(ELEM_BYTES / (n_mm * HY_MIN(t1 - t0, BLOCK_TOK) * UNIT * 4), 1));
     bool keep = hy_keeps_logits(p, e);
     if (keep) step = HY_ROUND_UP(HY_MIN(step, KEEP_UNITS), LOGIT_UNITS);
     for (uint64_t u = u0; u < u1; u += step) {

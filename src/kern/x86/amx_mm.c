@@ -71,12 +71,13 @@ HY_INLINE VF finish(hy_qtype t, const dec *w, const hy_act8 *x, size_t off, cons
 }
 
 /* 16 tokens whose rows follow each other; false: they do not. */
-HY_INLINE bool by_tiles(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, float *acc, bool first)
+HY_INLINE bool by_tiles(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, sums *to)
 {
     for (uint32_t j = 1; j < MM_BIG; j++)
         if (off[j] != off[0] + j * (x.k / 8)) return false;
     int32_t sum[2][MM_BIG * MM_P];
-    if (first) memset(acc, 0, MM_BIG * MM_P * sizeof *acc);
+    float *acc = to->acc;
+    if (to->first) memset(acc, 0, MM_BIG * MM_P * sizeof *acc);
     for (uint32_t g = 0; g < n_group; g++, x_next(&x)) {
         const int8_t *q = x_q(x.q, off[0]);
         t_zero(0);
@@ -94,12 +95,15 @@ HY_INLINE bool by_tiles(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, c
             f_store(acc + j * MM_P, finish(t, w + g, &x, off[j], s, f_load(acc + j * MM_P)));
         }
     }
+    for (uint32_t j = 0; to->last && j < MM_BIG; j++) put(to->m, to->i, to->t + j, f_load(acc + j * MM_P));
+    to->acc += MM_BIG * MM_P;
+    to->t += MM_BIG;
     return true;
 }
 
 #define BY_TILES(T)                                                                                                    \
-    case HY_Q_##T: return by_tiles(HY_Q_##T, w, n_group, x, off, acc, first);
-static bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, float *acc, bool first)
+    case HY_Q_##T: return by_tiles(HY_Q_##T, w, n_group, x, off, s);
+static bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, sums *s)
 {
     switch (t) {
         MM_CLASSES(BY_TILES)

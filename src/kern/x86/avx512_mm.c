@@ -2,6 +2,7 @@
 #include "kern/x86/mm_avx512.h"
 
 #define MM_TILE 8
+#define MM_PAIR 2
 #ifndef MM_FEW
 #define MM_FEW 32
 #endif

@@ -46,6 +46,11 @@ HY_INLINE __m512 hy_emu_cvtepi32_ps(__m512i x)
     return hy_emu_join(_mm256_cvtepi32_ps(_mm512_castsi512_si256(x)),
                        _mm256_cvtepi32_ps(_mm512_extracti64x4_epi64(x, 1)));
 }
+HY_INLINE __m512i hy_emu_cvtps_epi32(__m512 x)
+{
+    return hy_emu_join_i(_mm256_cvtps_epi32(_mm512_castps512_ps256(x)),
+                         _mm256_cvtps_epi32(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1))));
+}
 HY_INLINE __m512i hy_emu_cvtepu16_epi32(__m256i x)
 {
     return hy_emu_join_i(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)),
@@ -64,6 +69,7 @@ HY_INLINE __m512i hy_emu_cvtepi8_epi32(__m128i x)
 #undef _mm512_mask_storeu_ps
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtepi32_ps
+#undef _mm512_cvtps_epi32
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtepi8_epi32
 #undef _mm512_cvtepu8_epi32
@@ -71,6 +77,7 @@ HY_INLINE __m512i hy_emu_cvtepi8_epi32(__m128i x)
 #define _mm512_mask_storeu_ps hy_emu_mask_storeu_ps
 #define _mm512_cvtph_ps       hy_emu_cvtph_ps
 #define _mm512_cvtepi32_ps    hy_emu_cvtepi32_ps
+#define _mm512_cvtps_epi32    hy_emu_cvtps_epi32
 #define _mm512_cvtepu16_epi32 hy_emu_cvtepu16_epi32
 #define _mm512_cvtepi8_epi32  hy_emu_cvtepi8_epi32
 #define _mm512_cvtepu8_epi32  hy_emu_cvtepu8_epi32

@@ -26,3 +26,18 @@ HY_INLINE void v_dots(hy_qtype t, const VI *c, const int8_t *q, const size_t *of
         }
     }
 }
+
+/* The same for the codes of two panels; an activation is broadcast once for both. */
+HY_INLINE void v_dots2(const VI *c, const VI *d, const int8_t *q, const size_t *off, VI *sum, const int n)
+{
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
+        VI w = c[i], v = d[i];
+        _Pragma("GCC unroll 8") for (int j = 0; j < n; j++) {
+            int32_t four;
+            memcpy(&four, x_q(q, off[j]) + 4 * i, 4);
+            VI x = v_set32(four);
+            sum[2 * j] = v_dpbusd(sum[2 * j], w, x);
+            sum[2 * j + 1] = v_dpbusd(sum[2 * j + 1], v, x);
+        }
+    }
+}

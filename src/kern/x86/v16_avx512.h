@@ -112,24 +112,31 @@ HY_INLINE uint32_t v_top_bits(v16 x)
     h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0xb1));
     return (uint32_t)_mm_cvtsi128_si32(h);
 }
-/* the same of four */
+/* the same of four: a quarter of each side by side, then quarters are folded */
 HY_INLINE void v_tops4(const v16 *v, uint32_t *top)
 {
-    __m128i h[4];
-    for (int i = 0; i < 4; i++) {
-        __m512i a = v_bits(v_abs(v[i]));
-        h[i] = hy_max8(_mm256_max_epi32(v_int0(a), v_int1(a)));
-    }
-    _mm_storeu_si128((__m128i *)(void *)top, hy_max4x4(h[0], h[1], h[2], h[3]));
+    __m512i a[4], m[2];
+    for (int i = 0; i < 4; i++) a[i] = v_bits(v_abs(v[i]));
+    for (int i = 0; i < 2; i++)
+        m[i] = _mm512_max_epi32(_mm512_unpacklo_epi32(a[2 * i], a[2 * i + 1]), _mm512_unpackhi_epi32(a[2 * i], a[2 * i + 1]));
+    __m512i all = _mm512_max_epi32(_mm512_unpacklo_epi64(m[0], m[1]), _mm512_unpackhi_epi64(m[0], m[1]));
+    __m256i s = _mm256_max_epi32(v_int0(all), v_int1(all));
+    __m128i h = _mm_max_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    _mm_storeu_si128((__m128i *)(void *)top, h);
 }
-/* 64 such integers to bytes; b: -128 times the sums of 16 */
+/* 64 such integers to bytes; b: -128 times the sums of 16. Packed, a 128-bit lane holds four of each vector, in
+ * vectors' order: their sums are in their places, and the bytes are permuted into theirs. */
 HY_INLINE void v_store4_i8(int8_t *q, const v16 *v, int32_t *b)
 {
-    __m128i s[4];
-    for (int i = 0; i < 4; i++)
-        s[i] = hy_store_i8(q + 16 * i, _mm256_cvtps_epi32(v_half0(v[i])),
-                           _mm256_cvtps_epi32(v_half1(v[i])));
-    _mm_storeu_si128((__m128i *)(void *)b, hy_sum4x4(s[0], s[1], s[2], s[3]));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i c[4];
+    for (int i = 0; i < 4; i++) c[i] = _mm512_cvtps_epi32(v[i]);
+    __m512i p = _mm512_packs_epi16(_mm512_packs_epi32(c[0], c[1]), _mm512_packs_epi32(c[2], c[3]));
+    _mm512_storeu_si512(q, _mm512_permutexvar_epi32(order, p));
+    __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(-128), p); /* 128 without sign */
+    __m256i s = _mm256_add_epi32(v_int0(sums), v_int1(sums));
+    __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    _mm_storeu_si128((__m128i *)(void *)b, _mm_sub_epi32(_mm_setzero_si128(), h));
 }
 /* to 16 half floats, nearest even */
 HY_INLINE void v_store_f16(uint16_t *p, v16 x)
