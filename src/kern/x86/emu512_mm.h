@@ -12,10 +12,6 @@ HY_INLINE __m512i hy_emu_madd_epi16(__m512i a, __m512i b)
         _mm256_madd_epi16(_mm512_castsi512_si256(a), _mm512_castsi512_si256(b)),
         _mm256_madd_epi16(_mm512_extracti64x4_epi64(a, 1), _mm512_extracti64x4_epi64(b, 1)));
 }
-HY_INLINE __m512i hy_emu_cvtepu8_epi32(__m128i x)
-{
-    return hy_emu_join_i(_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)));
-}
 HY_INLINE __m512i hy_emu_cvtepu8_epi16(__m256i x)
 {
     return hy_emu_join_i(_mm256_cvtepu8_epi16(_mm256_castsi256_si128(x)),
@@ -28,11 +24,9 @@ HY_INLINE __m512i hy_emu_srai_epi32(__m512i a, unsigned n)
 }
 
 #undef _mm512_madd_epi16
-#undef _mm512_cvtepu8_epi32
 #undef _mm512_cvtepu8_epi16
 #define _mm512_srai_epi32 hy_emu_srai_epi32
 #define _mm512_madd_epi16 hy_emu_madd_epi16
-#define _mm512_cvtepu8_epi32 hy_emu_cvtepu8_epi32
 #define _mm512_cvtepu8_epi16 hy_emu_cvtepu8_epi16
 
 #endif
