@@ -87,11 +87,43 @@ static hy_status check_weight(const hy_plan *p, const hy_instr *in, hy_err *err)
     return HY_OK;
 }
 
+/* The int8 form of n floats with the scales and sums of every 16. */
+static uint64_t int8_bytes(uint32_t n)
+{
+    return n + n / 16 * 10ull;
+}
+
+static uint64_t second_bytes(const hy_instr *in)
+{
+    return in->op == HY_OP_ADD || in->op == HY_OP_ACT_MUL ? 4ull * in->n : 0;
+}
+
+/* Does an earlier prim of the entry read or write the slot? */
+static bool met(const hy_plan *p, const hy_entry *e, uint32_t i, hy_slot s)
+{
+    for (uint32_t k = 0; k < i; k++) {
+        const hy_instr *in = &p->prim[e->first + k];
+        if (in->out == s || in->a == s || in->b == s) return true;
+    }
+    return false;
+}
+
+uint64_t hy_prim_moves(const hy_plan *p, const hy_entry *e, uint32_t i)
+{
+    const hy_instr *in = &p->prim[e->first + i];
+    uint64_t out = in->op == HY_OP_QUANT ? int8_bytes(in->n) : 4ull * in->n, second = second_bytes(in), all = in->a_bytes;
+    if (met(p, e, i, in->a != HY_S_NONE ? in->a : in->out)) all -= in->a_bytes - second - out;
+    if (second && met(p, e, i, in->b)) all -= second;
+    /* a product that is only added goes straight to where it is added */
+    if (in->op == HY_OP_MATMUL && i + 1 < e->n && in[1].op == HY_OP_ADD) all -= out;
+    return all;
+}
+
 /* Bytes moved for one token. */
 static void count_bytes(const hy_plan *p, hy_instr *in)
 {
     const hy_hparams *hp = &p->m->hp;
-    in->a_bytes = 4ull * (in->n + in->k);
+    in->a_bytes = 4ull * (in->n + in->k) + second_bytes(in);
     if (!in->w || !in->w->panels) return;
     const hy_panels *w = &in->w->panels[0];
     in->w_bytes = w->n_panel * w->panel_bytes;
@@ -101,7 +133,7 @@ static void count_bytes(const hy_plan *p, hy_instr *in)
         if (g->present) in->w_bytes += g->panels[0].n_panel * g->panels[0].panel_bytes;
     }
     if (in->op == HY_OP_MOE_UP || in->op == HY_OP_MOE_DOWN) in->w_bytes *= hp->n_expert_used;
-    if (in->q8) in->a_bytes = 4ull * in->n + in->k + in->k / 16 * 10;
+    if (in->q8) in->a_bytes = 4ull * in->n + int8_bytes(in->k);
 }
 
 static hy_status make_prim(hy_plan *p, hy_instr *in, const hy_recipe *r, int32_t i_layer, hy_err *err)
@@ -178,7 +210,7 @@ static hy_status insert_quants(hy_plan *p, const hy_instr *in, uint32_t n, hy_in
         if (q.n % 32)
             return hy_fail(err, HY_E_UNSUPPORTED, "slot %s: rows of %u; int8 activations need a "
                            "multiple of 32", hy_slot_name(q.a), q.n);
-        q.a_bytes = 5ull * q.n + q.n / 4;
+        q.a_bytes = 4ull * q.n + int8_bytes(q.n);
         out[(*n_out)++] = q;
     }
     return HY_OK;

@@ -6,14 +6,12 @@ typedef struct totals {
     uint64_t n, w_bytes, a_bytes;
 } totals;
 
-static totals count(const hy_plan *p, const hy_entry *e, bool fused)
+static totals count(const hy_plan *p, const hy_entry *e)
 {
     totals t = { 1, 0, 0 };
     for (uint32_t i = 0; i < e->n; i++) {
-        const hy_instr *in = &p->prim[e->first + i];
-        t.w_bytes += in->w_bytes;
-        /* what a later prim of the entry reads is still in cache */
-        t.a_bytes += fused && i > 0 ? 4ull * in->n : in->a_bytes;
+        t.w_bytes += p->prim[e->first + i].w_bytes;
+        t.a_bytes += hy_prim_moves(p, e, i);
     }
     return t;
 }
@@ -22,7 +20,7 @@ static totals all(const hy_plan *p)
 {
     totals sum = { 0, 0, 0 };
     for (uint32_t i = 0; i < p->n_entry; i++) {
-        totals t = count(p, &p->entry[i], p->o.fuse);
+        totals t = count(p, &p->entry[i]);
         sum.n += t.n;
         sum.w_bytes += t.w_bytes;
         sum.a_bytes += t.a_bytes;
@@ -47,7 +45,7 @@ static void prim_text(const hy_plan *p, const hy_instr *in, hy_buf *out)
 static void entry_text(const hy_plan *p, uint32_t i, hy_buf *out)
 {
     const hy_entry *e = &p->entry[i];
-    totals t = count(p, e, p->o.fuse);
+    totals t = count(p, e);
     hy_buf_printf(out, "%4u  %-20s %10" PRIu64 "  ", i, hy_op_name(e->op), t.w_bytes + t.a_bytes);
     for (uint32_t k = 0; k < e->n; k++) {
         if (k) hy_buf_str(out, "; ");
@@ -116,7 +114,7 @@ static void by_operator(const hy_plan *plain, const hy_plan *fused, hy_buf *out)
             const hy_plan *p = k ? fused : plain;
             for (uint32_t i = 0; i < p->n_entry; i++) {
                 if (p->entry[i].op != (hy_op)op) continue;
-                totals t = count(p, &p->entry[i], p->o.fuse);
+                totals t = count(p, &p->entry[i]);
                 n[k]++;
                 bytes[k] += t.w_bytes + t.a_bytes;
             }
@@ -155,7 +153,7 @@ static void entries_json(const hy_plan *p, hy_buf *out)
                   ", \"activation_bytes\": %" PRIu64 ", \"list\": [", t.n, t.w_bytes, t.a_bytes);
     for (uint32_t i = 0; i < p->n_entry; i++) {
         const hy_entry *e = &p->entry[i];
-        t = count(p, e, p->o.fuse);
+        t = count(p, e);
         hy_buf_printf(out, "%s\n{\"op\": \"%s\", \"layer\": %d, \"weight_bytes\": %" PRIu64
                       ", \"activation_bytes\": %" PRIu64 ", \"does\": [", i ? "," : "",
                       hy_op_name(e->op), (int)p->prim[e->first].i_layer, t.w_bytes, t.a_bytes);

@@ -226,6 +226,10 @@ HY_INLINE uint32_t hy_next(const hy_plan *p, uint32_t i_entry, uint32_t which)
 {
     return atomic_fetch_add_explicit(&p->counter[i_entry * 2 + which], 1, memory_order_relaxed);
 }
+/* Bytes of activations that prim i of an entry moves for one token (compile.c): what an earlier prim of the entry read
+ * or wrote is still in a cache of the thread that did. */
+uint64_t hy_prim_moves(const hy_plan *p, const hy_entry *e, uint32_t i);
+
 HY_INLINE uint32_t hy_n_rows(const hy_plan *p, bool on_out)
 {
     return on_out ? p->b->n_out : p->b->n_tok;

@@ -27,8 +27,9 @@ static void count_attention(const hy_plan *p, const hy_instr *in, work *out)
     out->f32 += pairs * in->lp->n_head * 2 * (hp->d_k + hp->d_v);
 }
 
-static void count_prim(const hy_plan *p, const hy_instr *in, bool inner, work *out)
+static void count_prim(const hy_plan *p, const hy_entry *e, uint32_t i, work *out)
 {
+    const hy_instr *in = &p->prim[e->first + i];
     const hy_hparams *hp = &p->m->hp;
     uint64_t rows = hy_n_rows(p, in->on_out), ops = 0, mem = in->w_bytes;
     switch (in->op) {
@@ -51,13 +52,12 @@ static void count_prim(const hy_plan *p, const hy_instr *in, bool inner, work *o
     }
     out->mem += mem;
     *(in->q8 ? &out->int8 : &out->f32) += ops;
-    /* what an inner prim of a fused entry reads is still in cache */
-    out->act += rows * (inner && p->o.fuse ? 4ull * in->n : in->a_bytes);
+    out->act += rows * hy_prim_moves(p, e, i);
 }
 
 static void count_entry(const hy_plan *p, const hy_entry *e, work *out)
 {
-    for (uint32_t i = 0; i < e->n; i++) count_prim(p, &p->prim[e->first + i], i > 0, out);
+    for (uint32_t i = 0; i < e->n; i++) count_prim(p, e, i, out);
 }
 
 static void account(struct hy_timing *t, const hy_plan *p, uint32_t i)

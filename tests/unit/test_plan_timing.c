@@ -1,6 +1,7 @@
 /* plan: clocks, bytes and operations of operators, and spans. Expected numbers are counted here from the
  * model's sizes. */
 #include "../common/drive.h"
+#include "plan/instr.h"
 
 #define MODEL HY_DATA "/models/llama3/model-bf16.gguf"
 #define MOE HY_DATA "/models/qwen2_moe/model-bf16.gguf"
@@ -213,9 +214,39 @@ static void without_memory(void **state)
     hy_model_free(m);
 }
 
+/* What each prim of an entry moves, counted by hand: floats are 4 bytes, the int8 form of 64 is 64 and 10 for every 16. */
+static void entries_move(void **state)
+{
+    (void)state;
+    enum { N = 64, F = 4 * N, Q = N + 40 };
+    const hy_instr norm = { .op = HY_OP_NORM, .out = HY_S_H, .a = HY_S_X, .b = HY_S_NONE, .n = N, .k = N, .a_bytes = 2 * F },
+                   quant = { .op = HY_OP_QUANT, .out = HY_S_H, .a = HY_S_H, .b = HY_S_NONE, .n = N, .k = N, .a_bytes = F + Q },
+                   mm = { .op = HY_OP_MATMUL, .out = HY_S_A, .a = HY_S_H, .b = HY_S_NONE, .n = N, .k = N, .q8 = true, .a_bytes = F + Q },
+                   add = { .op = HY_OP_ADD, .out = HY_S_X, .a = HY_S_X, .b = HY_S_A, .n = N, .k = N, .a_bytes = 3 * F };
+    const struct {
+        hy_instr prim[2];
+        uint32_t n;
+        uint64_t want[2];
+    } cases[] = {
+        { { norm }, 1, { 2 * F } },              /* alone: reads and writes */
+        { { norm, quant }, 2, { 2 * F, Q } },    /* the norm's row is still there */
+        { { mm, add }, 2, { Q, 2 * F } },        /* the product goes into the sum: X is read and written */
+        { { add, norm }, 2, { 3 * F, F } },
+        { { add, quant }, 2, { 3 * F, F + Q } }, /* of another slot: read */
+    };
+    for (size_t i = 0; i < HY_COUNT(cases); i++) {
+        hy_instr prim[2];
+        memcpy(prim, cases[i].prim, sizeof prim);
+        hy_plan p = { .prim = prim, .n_prim = cases[i].n };
+        hy_entry e = { .first = 0, .n = cases[i].n };
+        for (uint32_t k = 0; k < e.n; k++) assert_int_equal(hy_prim_moves(&p, &e, k), cases[i].want[k]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entries_move),
         cmocka_unit_test(counts), cmocka_unit_test(quantised_counts), cmocka_unit_test(expert_counts),
         cmocka_unit_test(traces), cmocka_unit_test(without_memory),
     };
