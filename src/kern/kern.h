@@ -135,8 +135,8 @@ typedef struct hy_att {
     uint32_t n_key;            /* tokens of the tile that exist (1..HY_ATT_TILE) */
     const uint8_t *k_page[HY_ATT_TILE / HY_PAGE_TOK]; /* pages wholly outside every window may be NULL */
     const uint8_t *v_page[HY_ATT_TILE / HY_PAGE_TOK];
-    const uint8_t *k_next[HY_ATT_TILE / HY_PAGE_TOK]; /* keys that this thread reads after the tile, or NULL: few
-                                                         queries ask for them in time */
+    const uint8_t *next[HY_ATT_TILE / HY_PAGE_TOK]; /* what this thread reads after the tile, or NULL: few queries */
+    uint32_t next_bytes;       /* ask for these from each in time */
     float scale, softcap;      /* softcap 0: none */
     uint32_t window;           /* 0: none */
     float *m, *l;              /* [n_q] */

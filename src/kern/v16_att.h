@@ -20,7 +20,6 @@
 typedef struct group { /* rows i0 .. i0 + nq of the stack */
     const hy_att *a;
     uint32_t i0;
-    bool asks;         /* for what is read next: the first of few rows' groups */
     uint32_t lo[V16_Q_MAX], hi[V16_Q_MAX];
 } group;
 
@@ -92,20 +91,30 @@ HY_INLINE void widen(hy_kv_type t, const hy_att *a)
 /* ---- few rows: asking ahead ----------------------------------------------------------------- */
 
 /* Few rows do not hide the way from memory, and the processor's own prefetch ends with each page of a few KB. So
- * while keys are read, their values are asked for, and while these are read, the keys of the next tile:
- * what lies at the same place of those pages, a line for every line read. Asked for in one go they would
- * take all miss buffers from what is needed at once. */
+ * for every line that they read they ask for one of what comes after the tile, page by page, so that
+ * each page is a stream that the processor's prefetch may run ahead on. Asked for in one go it would take all miss
+ * buffers from what is needed at once. */
 #define LINE 64u
 #define FEW  4 /* rows of a group that asks */
 
-HY_INLINE void ask(const uint8_t *p) { __builtin_prefetch(p, 0, 2); }
+typedef struct ahead {
+    const uint8_t *at, *end; /* of a page */
+    uint32_t i;              /* the next one */
+} ahead;
 
-/* The scales of a page of vectors of n, which follow the codes. */
-HY_INLINE void ask_scales(hy_kv_type t, const uint8_t *page, uint32_t n)
+/* False: all is asked for. */
+HY_INLINE bool ask(const hy_att *a, ahead *to, uint32_t n_line)
 {
-    uint64_t n_scale = t == HY_KV_Q8 ? 1 : t == HY_KV_Q4 ? n / HY_KV_GROUP : 0;
-    const uint8_t *p = page + hy_kv_code_bytes(t, n) * HY_PAGE_TOK;
-    for (uint64_t at = 0; at < n_scale * HY_PAGE_TOK * sizeof(float); at += LINE) ask(p + at);
+    if (to->at >= to->end) {
+        while (to->i < N_PAGE && !a->next[to->i]) to->i++;
+        if (to->i == N_PAGE) return false;
+        to->at = a->next[to->i++];
+        to->end = to->at + a->next_bytes;
+    }
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < n_line; i++) __builtin_prefetch(to->at + i * LINE, 0, 2);
+    to->at += n_line * LINE;
+    return true;
 }
 
 /* ---- q . k --------------------------------------------------------------------------------- */
@@ -129,46 +138,40 @@ HY_INLINE void qk_step(hy_kv_type t, const float *q, size_t stride, uint32_t nq,
     }
 }
 
-/* The same for d0 .. d1 - 1. then: NULL, or what is asked for meanwhile. */
-HY_INLINE void qk_dots(hy_kv_type t, const float *q, size_t stride, uint32_t nq, uint32_t nv,
-                       const uint8_t *const *page, const uint8_t *const *then, uint32_t d0,
-                       uint32_t d1, v16 *s)
+/* The same for d0 .. d1 - 1. to: NULL, or what is asked for meanwhile. */
+HY_INLINE void qk_dots(hy_kv_type t, const hy_att *a, const float *q, uint32_t nq, uint32_t nv,
+                       const uint8_t *const *page, ahead *to, uint32_t d0, uint32_t d1, v16 *s)
 {
     const uint32_t n_h = t == HY_KV_Q4 ? 2 : 1;
-    const uint32_t line = then ? LINE / (uint32_t)hy_kv_code_bytes(t, HY_PAGE_TOK) : n_h;
+    const uint32_t line = to ? LINE / (uint32_t)hy_kv_code_bytes(t, HY_PAGE_TOK) : n_h;
     uint32_t d = d0;
     for (; d + line <= d1; d += line) {
+        if (to) ask(a, to, nv);
 #pragma GCC unroll 4
-        for (uint32_t v = 0; then && v < nv; v++) ask(then[v] + hy_kv_code_bytes(t, d * HY_PAGE_TOK));
-#pragma GCC unroll 4
-        for (uint32_t u = 0; u < line; u += n_h) qk_step(t, q, stride, nq, nv, page, d + u, s);
+        for (uint32_t u = 0; u < line; u += n_h) qk_step(t, q, a->q_stride, nq, nv, page, d + u, s);
     }
-    for (; d < d1; d += n_h) qk_step(t, q, stride, nq, nv, page, d, s);
+    for (; d < d1; d += n_h) qk_step(t, q, a->q_stride, nq, nv, page, d, s);
 }
 
 /* Scores of nq rows against the nv pages listed, before `scale`. */
 HY_INLINE void qk(hy_kv_type t, bool wide, const group *g, uint32_t nq, uint32_t nv,
-                  const uint32_t *pages)
+                  const uint32_t *pages, ahead *to)
 {
     const hy_att *a = g->a;
     const float *q = a->q + g->i0 * a->q_stride;
     const hy_kv_type stored = wide ? HY_KV_F32 : t;
     v16 s[V16_SUMS], part[V16_SUMS];
-    const uint8_t *page[4], *values[4];
+    const uint8_t *page[4];
 #pragma GCC unroll 4
-    for (uint32_t v = 0; v < nv; v++) {
+    for (uint32_t v = 0; v < nv; v++)
         page[v] = wide ? (const uint8_t *)wide_k(a, pages[v]) : a->k_page[pages[v]];
-        values[v] = g->asks ? a->v_page[pages[v]] : page[v];
-        if (nq <= FEW && g->asks) ask_scales(t, values[v], a->d_v);
-    }
-    const uint8_t *const *then = nq <= FEW ? values : NULL;
 #pragma GCC unroll 32
     for (uint32_t n = 0; n < nq * nv; n++) s[n] = v_zero();
     if (t == HY_KV_Q4) {
         for (uint32_t d0 = 0; d0 < a->d_k; d0 += HY_KV_GROUP) {
 #pragma GCC unroll 32
             for (uint32_t n = 0; n < nq * nv; n++) part[n] = v_zero();
-            qk_dots(stored, q, a->q_stride, nq, nv, page, then, d0, d0 + HY_KV_GROUP, part);
+            qk_dots(stored, a, q, nq, nv, page, to, d0, d0 + HY_KV_GROUP, part);
 #pragma GCC unroll 4
             for (uint32_t v = 0; v < nv; v++) {
                 const float *ks = hy_kv_scales(t, a->k_page[pages[v]], a->d_k) + d0 / HY_KV_GROUP * HY_PAGE_TOK;
@@ -178,7 +181,7 @@ HY_INLINE void qk(hy_kv_type t, bool wide, const group *g, uint32_t nq, uint32_t
             }
         }
     } else {
-        qk_dots(stored, q, a->q_stride, nq, nv, page, then, 0, a->d_k, s);
+        qk_dots(stored, a, q, nq, nv, page, to, 0, a->d_k, s);
     }
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < nv; v++) {
@@ -279,15 +282,14 @@ static __attribute__((noinline)) void softmax_others(const group *g, uint32_t nq
 /* nv vectors of o from d on, keys [lo, hi), rows first .. first + nq of the group; fresh: o is not read, its
  * sums start here. */
 HY_INLINE void pv(hy_kv_type t, bool wide, const group *g, uint32_t first, uint32_t nq, uint32_t nv,
-                  uint32_t d, uint32_t lo, uint32_t hi, bool fresh)
+                  uint32_t d, uint32_t lo, uint32_t hi, bool fresh, ahead *to)
 {
     const hy_att *a = g->a;
     float *o = a->o + (size_t)(g->i0 + first) * a->d_v + d;
     const float *p = score(g, first, 0);
     const hy_kv_type stored = wide ? HY_KV_F32 : t;
     uint64_t row = hy_kv_code_bytes(stored, a->d_v), n_scale = a->d_v / HY_KV_GROUP;
-    const bool asks = nq <= FEW && !wide;
-    const uint32_t n_line = asks ? ((uint32_t)hy_kv_code_bytes(t, nv * 16) + LINE - 1) / LINE : 0;
+    const uint32_t n_line = ((uint32_t)hy_kv_code_bytes(stored, nv * 16) + LINE - 1) / LINE;
     const bool whole = nv > 1 || stored != HY_KV_Q4; /* d is a multiple of 16 nv: vectors of Q4 come in pairs */
     v16 s[V16_SUMS];
 #pragma GCC unroll 32
@@ -298,13 +300,9 @@ HY_INLINE void pv(hy_kv_type t, bool wide, const group *g, uint32_t first, uint3
         const uint8_t *page = wide ? (const uint8_t *)wide_v(a, i_page) : a->v_page[i_page];
         const uint8_t *code = page + row * (lo % HY_PAGE_TOK) + (whole ? hy_kv_code_bytes(stored, d) : 0);
         const float *scale = hy_kv_scales(t, a->v_page[i_page], a->d_v) + lo % HY_PAGE_TOK * n_scale + d / HY_KV_GROUP;
-        const uint8_t *then = g->asks && a->k_next[i_page] ? a->k_next[i_page] : page;
-        if (asks && d == 0 && then != page) ask_scales(t, then, a->d_k);
-        then += row * (lo % HY_PAGE_TOK) + hy_kv_code_bytes(t, d);
-        for (; lo < end; lo++, code += row, then += row, scale += n_scale) {
+        for (; lo < end; lo++, code += row, scale += n_scale) {
             v16 x[4], vs[2];
-#pragma GCC unroll 4
-            for (uint32_t n = 0; n < n_line; n++) ask(then + n * LINE);
+            if (to) ask(a, to, n_line);
 #pragma GCC unroll 4
             for (uint32_t v = 0; v < nv; v++) {
                 x[v] = load_v(stored, code, whole ? v * 16 : d);
@@ -348,13 +346,13 @@ static void pv_tail(hy_kv_type t, const group *g, uint32_t i, uint32_t d, uint32
 }
 
 HY_INLINE void pv_rows(hy_kv_type t, bool wide, const group *g, uint32_t first, uint32_t nq,
-                       uint32_t nv, uint32_t lo, uint32_t hi, bool fresh)
+                       uint32_t nv, uint32_t lo, uint32_t hi, bool fresh, ahead *to)
 {
     uint32_t d = 0, d_v = g->a->d_v;
     if (lo >= hi) return;
-    for (; d + 16 * nv <= d_v; d += 16 * nv) pv(t, wide, g, first, nq, nv, d, lo, hi, fresh);
+    for (; d + 16 * nv <= d_v; d += 16 * nv) pv(t, wide, g, first, nq, nv, d, lo, hi, fresh, to);
     if (nv > 1)
-        for (; d + 16 <= d_v; d += 16) pv(t, wide, g, first, nq, 1, d, lo, hi, fresh);
+        for (; d + 16 <= d_v; d += 16) pv(t, wide, g, first, nq, 1, d, lo, hi, fresh, to);
     if (d < d_v)
         for (uint32_t i = 0; i < nq; i++) pv_tail(t, g, first + i, d, lo, hi);
 }
@@ -373,7 +371,6 @@ HY_INLINE void do_group(hy_kv_type t, bool wide, const hy_att *a, uint32_t i0, u
     group g;
     g.a = a;
     g.i0 = i0;
-    g.asks = i0 == 0 && nq <= FEW;
     uint32_t low = 0, high = HY_ATT_TILE, pages[N_PAGE], p = 0;
     bool same_low = a->d_v % 16 == 0;
     for (uint32_t i = 0; i < nq; i++) {
@@ -382,10 +379,11 @@ HY_INLINE void do_group(hy_kv_type t, bool wide, const hy_att *a, uint32_t i0, u
         high = HY_MIN(high, g.hi[i]);
         same_low &= g.lo[i] == g.lo[0];
     }
+    ahead next = {NULL, NULL, i0 == 0 ? 0 : N_PAGE}, *to = nq <= FEW ? &next : NULL; /* the first group asks */
     uint32_t n_page = needed(&g, nq, pages);
-    for (; p + nv <= n_page; p += nv) qk(t, wide, &g, nq, nv, pages + p);
+    for (; p + nv <= n_page; p += nv) qk(t, wide, &g, nq, nv, pages + p, to);
     if (nv > 1)
-        for (; p < n_page; p++) qk(t, wide, &g, nq, 1, pages + p);
+        for (; p < n_page; p++) qk(t, wide, &g, nq, 1, pages + p, to);
     if (t == HY_KV_Q8) softmax_q8(&g, nq);
     else softmax_others(&g, nq);
     bool fresh = same_low && low < high; /* the common range is the first of every row */
@@ -395,8 +393,9 @@ HY_INLINE void do_group(hy_kv_type t, bool wide, const hy_att *a, uint32_t i0, u
         return;
     }
     for (uint32_t i = 0; i < nq && !fresh; i++) one(&g, i, g.lo[i], low);
-    pv_rows(t, wide, &g, 0, nq, nv, low, high, fresh);
+    pv_rows(t, wide, &g, 0, nq, nv, low, high, fresh, to);
     for (uint32_t i = 0; i < nq; i++) one(&g, i, high, g.hi[i]);
+    while (to && ask(a, to, 1)) continue;
 }
 
 /* Rows from where widening a tile pays. */
@@ -434,7 +433,7 @@ HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one, few_fn *one_ro
     static __attribute__((noinline)) void one_##name(const group *g, uint32_t i, uint32_t lo,      \
                                                      uint32_t hi)                                  \
     {                                                                                              \
-        pv_rows(type, false, g, i, 1, V16_NP_1, lo, hi, false);                                    \
+        pv_rows(type, false, g, i, 1, V16_NP_1, lo, hi, false, NULL);                              \
     }                                                                                              \
     ATT_FEW(name, type, 1)                                                                         \
     ATT_FEW(name, type, 2)                                                                         \

@@ -103,12 +103,12 @@ static void find_next(ctx *c, uint32_t i_tile, uint32_t i_item)
     for (; i_tile < c->end; i_tile++, i_item = 0)
         for (; i_item < c->ch->n_item; i_item++)
             if (is_read(&c->item[i_item], i_tile)) {
-                find_keys(c, &c->item[i_item], c->i_kv, i_tile, c->a.k_next);
+                find_keys(c, &c->item[i_item], c->i_kv, i_tile, c->a.next);
                 return;
             }
     if (c->next)
-        find_keys(c, c->work->item + c->work->chunk[c->next->i_chunk].item, c->next->i_kv, c->next->tile, c->a.k_next);
-    else memset(c->a.k_next, 0, sizeof c->a.k_next);
+        find_keys(c, c->work->item + c->work->chunk[c->next->i_chunk].item, c->next->i_kv, c->next->tile, c->a.next);
+    else memset(c->a.next, 0, sizeof c->a.next);
 }
 
 /* Asks for the first keys of a chunk. */
@@ -141,7 +141,7 @@ static void read_tile(ctx *c, uint32_t i_tile, uint32_t k, uint32_t end)
     find_keys(c, it, c->i_kv, i_tile, c->a.k_page);
     for (uint32_t i = 0; i < PER_TILE; i++) c->a.v_page[i] = c->a.k_page[i] ? c->a.k_page[i] + p->k_bytes : NULL;
     if (c->a.n_q <= FEW_Q) find_next(c, i_tile, end);
-    else memset(c->a.k_next, 0, sizeof c->a.k_next);
+    else memset(c->a.next, 0, sizeof c->a.next);
     p->k->att[p->o.kv_type](&c->a);
 }
 
@@ -314,6 +314,7 @@ static ctx begin(const hy_plan *p, const hy_entry *e, const hy_worker *w)
         .type = p->o.kv_type, .d_k = hp->d_k, .d_v = hp->d_v, .window = in->lp->window,
         .scale = (float)(hp->attn_scale != 0 ? hp->attn_scale : 1 / sqrt(hp->d_k)),
         .softcap = (float)hp->attn_softcap, .work = s->work, .wide = s->wide,
+        .next_bytes = (uint32_t)(p->k_bytes + p->v_bytes),
     };
     return c;
 }

@@ -152,7 +152,8 @@ static void set_tile(hy_att *a, const seq *s, uint32_t tile, const int32_t *pos,
         uint32_t page = tile * 4 + p;
         a->k_page[p] = any ? s->k + page * hy_kv_k_bytes(s->t, s->d_k) : NULL;
         a->v_page[p] = any ? s->v + page * hy_kv_v_bytes(s->t, s->d_v) : NULL;
-        a->k_next[p] = page % 3 ? s->k + (page + 4) % (SEQ_MAX / 16) * hy_kv_k_bytes(s->t, s->d_k) : NULL;
+        a->next[p] = page % 3 ? s->k + (page + 4) % (SEQ_MAX / 16) * hy_kv_k_bytes(s->t, s->d_k) : NULL;
+        a->next_bytes = (uint32_t)hy_kv_k_bytes(s->t, s->d_k);
     }
 }
 
