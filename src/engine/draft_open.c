@@ -65,6 +65,14 @@ hy_status hy_draft_check_vocab(const hy_core *target, const hy_core *draft, hy_e
 
 /* ---- models -------------------------------------------------------------------------------------- */
 
+/* Tokens of whole sequences that the pool holds: groups of windowed layers have fewer pages. */
+static uint64_t pool_tokens(const hy_core *c)
+{
+    uint64_t n_page = 0;
+    for (uint32_t g = 0; g < hy_kv_n_group(c->kv); g++) n_page = HY_MAX(n_page, hy_kv_group_of(c->kv, g)->n_page);
+    return HY_MAX(n_page * HY_KV_PAGE_TOK, c->n_ctx);
+}
+
 static hy_status open_own(hy_drafts *d, const hy_core *c, const hy_options *o, hy_err *err)
 {
     hy_options own = *o;
@@ -75,7 +83,7 @@ static hy_status open_own(hy_drafts *d, const hy_core *c, const hy_options *o, h
     own.n_ctx = c->n_ctx;
     own.n_seq = c->n_seq;
     own.n_step = c->n_step;
-    own.kv_tokens = (uint64_t)(hy_kv_group_of(c->kv, 0)->n_page) * HY_KV_PAGE_TOK;
+    own.kv_tokens = pool_tokens(c);
     own.timing = false;
     hy_status s = hy_core_open(&d->own, &own, c->n_seq, err);
     if (s != HY_OK) return hy_err_prefix(err, s, "draft model");
@@ -242,7 +250,7 @@ typedef struct trial {
     hy_plan *plan;
     hy_kv *kv;
     float *logits;
-    uint32_t n_vocab;
+    uint32_t n_vocab, n_out;   /* n_out: most rows with logits */
     hy_page_table table;
     uint32_t pos0;
 } trial;
@@ -256,10 +264,12 @@ static hy_status one_step(trial *t, uint32_t n, double *ms, hy_err *err)
     for (uint32_t i = 0; i < n; i++) {
         token[i] = (int32_t)((i + 1) * 104729u % t->n_vocab);
         pos[i] = (int32_t)(t->pos0 + i);
-        out[i] = i;
     }
+    uint32_t n_out = HY_MIN(n, t->n_out);
+    for (uint32_t i = 0; i < n_out; i++) out[i] = n - n_out + i;
     hy_row row = { .table = &t->table, .n_tok = n, .pos0 = t->pos0 };
-    hy_batch b = { .n_tok = n, .token = token, .pos = pos, .n_row = 1, .row = &row, .n_out = n, .out_tok = out };
+    hy_batch b = { .n_tok = n, .token = token, .pos = pos, .n_row = 1, .row = &row, .n_out = n_out,
+                   .out_tok = out };
     uint64_t us = hy_now_us();
     HY_TRY(hy_plan_run(t->plan, t->e->core->team, t->kv, &b, t->logits, err));
     *ms = HY_MAX((double)(hy_now_us() - us), 1) / 1e3;
@@ -298,11 +308,14 @@ hy_status hy_drafts_measure(hy_engine *e, hy_err *err)
     uint32_t pos0 = HY_MIN(16u, c->n_ctx / 2), fits = HY_MAX(c->n_ctx - pos0, 1u);
     uint32_t most = HY_MIN(HY_MIN(c->n_step, fits), c->n_seq + d->n_room);
     trial t = { .e = e, .plan = c->plan, .kv = c->kv, .logits = e->logits, .n_vocab = c->model->hp.n_vocab,
-                .pos0 = pos0 };
+                .n_out = most, .pos0 = pos0 };
     HY_TRY(curve(&t, most, &d->target, err));
     if (!d->plan) return HY_OK;
-    t = (trial){ .e = e, .plan = d->plan, .kv = d->kv, .logits = d->logits, .n_vocab = d->n_vocab, .pos0 = pos0 };
-    HY_TRY(curve(&t, HY_MIN(c->n_seq, fits), &d->cost, err));
+    t = (trial){ .e = e, .plan = d->plan, .kv = d->kv, .logits = d->logits, .n_vocab = d->n_vocab, .n_out = c->n_seq,
+                 .pos0 = pos0 };
+    /* a draft model that was right to the end has two tokens to read before it drafts again */
+    most = d->own ? HY_MIN(HY_MAX(c->n_seq, 2u), d->n_step) : c->n_seq;
+    HY_TRY(curve(&t, HY_MIN(most, fits), &d->cost, err));
     d->read_ms = hy_spec_cost_ms(&d->cost, 1) / 4; /* until it is known */
     return HY_OK;
 }

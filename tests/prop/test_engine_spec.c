@@ -198,6 +198,30 @@ static void bits_of_other_families(void **state)
     }
 }
 
+static void long_context(hy_options *o)
+{
+    o->n_ctx = 2048;
+    o->n_seq = 1;
+    o->n_step = 32;
+    speculating(o);
+}
+
+/* The first layers see a window: their pages are fewer than those of a whole context. */
+static void windows_in_a_long_context(void **state)
+{
+    static const char gemma2[] = HY_DATA "/models/gemma2/model-f32.gguf";
+    static const way w = { "a long context", gemma2, gemma2, "draft", 4, 0 };
+    now = &w;
+    hy_engine *e = open_model(gemma2, long_context);
+    int32_t ids[200];
+    hy_params p;
+    params_of(&p, 0, ids);
+    answer a;
+    finish(ask(e, &p), &a);
+    assert_true(a.n > 0);
+    hy_close(e);
+}
+
 static void refuse(const char *says, const char *model, const char *draft, const char *speculate, uint32_t spec_max)
 {
     hy_options o;
@@ -308,8 +332,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_of_16_bit_model), cmocka_unit_test(bits_of_8_bit_model),
-        cmocka_unit_test(bits_of_other_families), cmocka_unit_test(what_cannot_be), cmocka_unit_test(by_request),
-        cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(bits_of_other_families), cmocka_unit_test(windows_in_a_long_context),
+        cmocka_unit_test(what_cannot_be), cmocka_unit_test(by_request), cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, make_draft, remove_draft);
 }
