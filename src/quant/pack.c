@@ -84,25 +84,37 @@ HY_INLINE v4 round4(v4 t, float lo, float hi)
     return (t + magic) - magic;
 }
 
-/* Counts the boundaries below a value, adding up the steps. */
-HY_INLINE v4 book4(v4 t, const int8_t *book)
+/* The nearest of 16 ascending values to any t, at ceil(2 t) + NEAR / 2: boundaries lie at whole and half numbers. */
+enum { NEAR = 512 };
+
+static void near_levels(const int8_t *book, float near[NEAR])
 {
-    v4 v = all4(book[0]);
-    for (int j = 1; j < 16; j++) {
-        m4 above = t > all4(0.5f * (float)(book[j - 1] + book[j]));
-        v += pick4(above, all4((float)(book[j] - book[j - 1])), all4(0));
+    int at = 0;
+    for (int j = 1; j <= 16; j++) {
+        int end = j < 16 ? book[j - 1] + book[j] + NEAR / 2 + 1 : NEAR;
+        while (at < end) near[at++] = book[j - 1];
     }
-    return v;
 }
 
-/* Sums for a candidate: d = xl / ll, and what it takes off the error is xl^2 / ll. */
-static float try_inverse(const hy_pack_levels *l, const float *x, const float *w, size_t n,
+HY_INLINE v4 book4(v4 t, const float *near)
+{
+    v4 twice = t + t;
+    twice = pick4(twice > all4(-NEAR / 2), twice, all4(-NEAR / 2));
+    twice = pick4(twice < all4(NEAR / 2 - 1), twice, all4(NEAR / 2 - 1));
+    m4 i = __builtin_convertvector(twice, m4);
+    i -= __builtin_convertvector(i, v4) < twice; /* towards zero, and one more above it */
+    i += NEAR / 2;
+    return (v4){near[i[0]], near[i[1]], near[i[2]], near[i[3]]};
+}
+
+/* Sums for a candidate: d = xl / ll, and what it takes off the error is xl^2 / ll. near: of the book, if any. */
+static float try_inverse(const hy_pack_levels *l, const float *near, const float *x, const float *w, size_t n,
                          float inv, float *d)
 {
     v4 xl = all4(0), ll = all4(0);
     for (size_t i = 0; i < n; i += 4) {
         v4 xi = load4(x + i), wi = load4(w + i);
-        v4 v = l->book ? book4(xi * inv, l->book) : round4(xi * inv, l->lo, l->hi);
+        v4 v = l->book ? book4(xi * inv, near) : round4(xi * inv, l->lo, l->hi);
         xl += wi * xi * v;
         ll += wi * v * v;
     }
@@ -117,12 +129,14 @@ float hy_pack_scale(const hy_pack_levels *l, const float *x, const float *w, siz
     for (size_t i = 0; i < n; i++)
         if (fabsf(x[i]) > fabsf(extreme)) extreme = x[i];
     if (fabsf(extreme) < tiny) return 0;
+    float near[NEAR];
+    if (l->book) near_levels(l->book, near);
     for (int side = 0; side <= (int)l->both_signs; side++) {
         float level = side ? l->hi : l->lo;
         float out = side ? 1 : -1; /* away from zero */
         for (int t = -l->n_step; t <= l->n_step; t++) {
             float inv = (level + out * l->step * (float)t) / extreme;
-            float gain = try_inverse(l, x, w, n, inv, &d);
+            float gain = try_inverse(l, near, x, w, n, inv, &d);
             if (gain > best) best = gain, d_best = d;
         }
     }
