@@ -3,10 +3,9 @@
  *
  * Query rows that share a KV head are taken in groups: a vector of K (16 tokens of one d) or V (16 d of one
  * token) is loaded and widened once for the group. Groups of 1 to 4 rows take several pages (K) or several
- * vectors of d (V) at once instead, to keep the fma units' pipes full. Where there are many rows the tile's
- * codes are widened to floats in `wide` first, so that their groups only load. Sums never mix lanes, so a
- * row's bits do not depend on its group. Everything here is inlined with constant `type`, `wide`, `nq`, `nv`,
- * so that the arrays of sums become registers. */
+ * vectors of d (V) at once instead, to keep the fma units' pipes full; many rows are v16_att_wide.h's. Sums
+ * never mix lanes, so a row's bits do not depend on its group. Everything here is inlined with constant `type`,
+ * `nq`, `nv`, so that the arrays of sums become registers. */
 #include "kern/kv_layout.h"
 #include "kern/v16_math.h"
 
@@ -58,34 +57,6 @@ HY_INLINE v16 load_v(hy_kv_type t, const uint8_t *row, uint32_t d)
 HY_INLINE float *score(const group *g, uint32_t i, uint32_t j)
 {
     return g->a->work + (size_t)(g->i0 + i) * HY_ATT_TILE + j;
-}
-
-/* ---- many rows: codes as floats ------------------------------------------------------------- */
-
-/* `wide` holds the keys [page][d_k][16], then the values [token][d_v]. */
-HY_INLINE float *wide_k(const hy_att *a, uint32_t page)
-{
-    return a->wide + (size_t)page * HY_PAGE_TOK * a->d_k;
-}
-HY_INLINE float *wide_v(const hy_att *a, uint32_t page)
-{
-    return a->wide + (size_t)HY_ATT_TILE * a->d_k + (size_t)page * HY_PAGE_TOK * a->d_v;
-}
-
-HY_INLINE void widen(hy_kv_type t, const hy_att *a)
-{
-    uint64_t row = hy_kv_code_bytes(t, a->d_v);
-    for (uint32_t p = 0; p * HY_PAGE_TOK < a->n_key; p++) {
-        float *k = wide_k(a, p), *v = wide_v(a, p);
-        if (!a->k_page[p]) continue;
-        for (uint32_t d = 0; d < a->d_k; d += 2) {
-            v_store(k + d * HY_PAGE_TOK, load_k(t, a->k_page[p], d, 0));
-            if (d + 1 < a->d_k) v_store(k + (d + 1) * HY_PAGE_TOK, load_k(t, a->k_page[p], d, 1));
-        }
-        for (uint32_t j = 0; j < HY_PAGE_TOK; j++)
-            for (uint32_t d = 0; d + 16 <= a->d_v; d += 16)
-                v_store(v + j * a->d_v + d, load_v(t, a->v_page[p] + row * j, d));
-    }
 }
 
 /* ---- few rows: asking ahead ----------------------------------------------------------------- */
@@ -154,24 +125,23 @@ HY_INLINE void qk_dots(hy_kv_type t, const hy_att *a, const float *q, uint32_t n
 }
 
 /* Scores of nq rows against the nv pages listed, before `scale`. */
-HY_INLINE void qk(hy_kv_type t, bool wide, const group *g, uint32_t nq, uint32_t nv,
+HY_INLINE void qk(hy_kv_type t, const group *g, uint32_t nq, uint32_t nv,
                   const uint32_t *pages, ahead *to)
 {
     const hy_att *a = g->a;
     const float *q = a->q + g->i0 * a->q_stride;
-    const hy_kv_type stored = wide ? HY_KV_F32 : t;
     v16 s[V16_SUMS], part[V16_SUMS];
     const uint8_t *page[4];
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < nv; v++)
-        page[v] = wide ? (const uint8_t *)wide_k(a, pages[v]) : a->k_page[pages[v]];
+        page[v] = a->k_page[pages[v]];
 #pragma GCC unroll 32
     for (uint32_t n = 0; n < nq * nv; n++) s[n] = v_zero();
     if (t == HY_KV_Q4) {
         for (uint32_t d0 = 0; d0 < a->d_k; d0 += HY_KV_GROUP) {
 #pragma GCC unroll 32
             for (uint32_t n = 0; n < nq * nv; n++) part[n] = v_zero();
-            qk_dots(stored, a, q, nq, nv, page, to, d0, d0 + HY_KV_GROUP, part);
+            qk_dots(t, a, q, nq, nv, page, to, d0, d0 + HY_KV_GROUP, part);
 #pragma GCC unroll 4
             for (uint32_t v = 0; v < nv; v++) {
                 const float *ks = hy_kv_scales(t, a->k_page[pages[v]], a->d_k) + d0 / HY_KV_GROUP * HY_PAGE_TOK;
@@ -181,7 +151,7 @@ HY_INLINE void qk(hy_kv_type t, bool wide, const group *g, uint32_t nq, uint32_t
             }
         }
     } else {
-        qk_dots(stored, a, q, nq, nv, page, to, 0, a->d_k, s);
+        qk_dots(t, a, q, nq, nv, page, to, 0, a->d_k, s);
     }
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < nv; v++) {
@@ -281,31 +251,30 @@ static __attribute__((noinline)) void softmax_others(const group *g, uint32_t nq
 
 /* nv vectors of o from d on, keys [lo, hi), rows first .. first + nq of the group; fresh: o is not read, its
  * sums start here. */
-HY_INLINE void pv(hy_kv_type t, bool wide, const group *g, uint32_t first, uint32_t nq, uint32_t nv,
-                  uint32_t d, uint32_t lo, uint32_t hi, bool fresh, ahead *to)
+HY_INLINE void pv(hy_kv_type t, const group *g, uint32_t first, uint32_t nq, uint32_t nv, uint32_t d,
+                  uint32_t lo, uint32_t hi, bool fresh, ahead *to)
 {
     const hy_att *a = g->a;
     float *o = a->o + (size_t)(g->i0 + first) * a->d_v + d;
     const float *p = score(g, first, 0);
-    const hy_kv_type stored = wide ? HY_KV_F32 : t;
-    uint64_t row = hy_kv_code_bytes(stored, a->d_v), n_scale = a->d_v / HY_KV_GROUP;
-    const uint32_t n_line = ((uint32_t)hy_kv_code_bytes(stored, nv * 16) + LINE - 1) / LINE;
-    const bool whole = nv > 1 || stored != HY_KV_Q4; /* d is a multiple of 16 nv: vectors of Q4 come in pairs */
+    uint64_t row = hy_kv_code_bytes(t, a->d_v), n_scale = a->d_v / HY_KV_GROUP;
+    const uint32_t n_line = ((uint32_t)hy_kv_code_bytes(t, nv * 16) + LINE - 1) / LINE;
+    const bool whole = nv > 1 || t != HY_KV_Q4; /* d is a multiple of 16 nv: vectors of Q4 come in pairs */
     v16 s[V16_SUMS];
 #pragma GCC unroll 32
     for (uint32_t n = 0; n < nq * nv; n++)
         s[n] = fresh ? v_zero() : v_load(o + n / nv * a->d_v + n % nv * 16);
     while (lo < hi) {
         uint32_t i_page = lo / HY_PAGE_TOK, end = HY_MIN(hi, (i_page + 1) * HY_PAGE_TOK);
-        const uint8_t *page = wide ? (const uint8_t *)wide_v(a, i_page) : a->v_page[i_page];
-        const uint8_t *code = page + row * (lo % HY_PAGE_TOK) + (whole ? hy_kv_code_bytes(stored, d) : 0);
+        const uint8_t *page = a->v_page[i_page];
+        const uint8_t *code = page + row * (lo % HY_PAGE_TOK) + (whole ? hy_kv_code_bytes(t, d) : 0);
         const float *scale = hy_kv_scales(t, a->v_page[i_page], a->d_v) + lo % HY_PAGE_TOK * n_scale + d / HY_KV_GROUP;
         for (; lo < end; lo++, code += row, scale += n_scale) {
             v16 x[4], vs[2];
             if (to) ask(a, to, n_line);
 #pragma GCC unroll 4
             for (uint32_t v = 0; v < nv; v++) {
-                x[v] = load_v(stored, code, whole ? v * 16 : d);
+                x[v] = load_v(t, code, whole ? v * 16 : d);
                 if (t == HY_KV_Q4 && v % 2 == 0) vs[v / 2] = v_set1(scale[v / 2]);
             }
 #pragma GCC unroll 16
@@ -345,14 +314,14 @@ static void pv_tail(hy_kv_type t, const group *g, uint32_t i, uint32_t d, uint32
     v_store_n(o, s, n);
 }
 
-HY_INLINE void pv_rows(hy_kv_type t, bool wide, const group *g, uint32_t first, uint32_t nq,
-                       uint32_t nv, uint32_t lo, uint32_t hi, bool fresh, ahead *to)
+HY_INLINE void pv_rows(hy_kv_type t, const group *g, uint32_t first, uint32_t nq, uint32_t nv,
+                       uint32_t lo, uint32_t hi, bool fresh, ahead *to)
 {
     uint32_t d = 0, d_v = g->a->d_v;
     if (lo >= hi) return;
-    for (; d + 16 * nv <= d_v; d += 16 * nv) pv(t, wide, g, first, nq, nv, d, lo, hi, fresh, to);
+    for (; d + 16 * nv <= d_v; d += 16 * nv) pv(t, g, first, nq, nv, d, lo, hi, fresh, to);
     if (nv > 1)
-        for (; d + 16 <= d_v; d += 16) pv(t, wide, g, first, nq, 1, d, lo, hi, fresh, to);
+        for (; d + 16 <= d_v; d += 16) pv(t, g, first, nq, 1, d, lo, hi, fresh, to);
     if (d < d_v)
         for (uint32_t i = 0; i < nq; i++) pv_tail(t, g, first + i, d, lo, hi);
 }
@@ -365,8 +334,8 @@ typedef void pv_one_fn(const group *g, uint32_t i, uint32_t lo,
 /*  keys:  row 0      |----------------|        each row's own range [lo, hi)
  *         row 1        |----------------|      [low, high) is common: done for all rows at once;
  *                    ^ ^ low      high ^ ^     before and after it row by row, j still ascending */
-HY_INLINE void do_group(hy_kv_type t, bool wide, const hy_att *a, uint32_t i0, uint32_t nq,
-                        uint32_t nv, pv_one_fn *one)
+HY_INLINE void do_group(hy_kv_type t, const hy_att *a, uint32_t i0, uint32_t nq, uint32_t nv,
+                        pv_one_fn *one)
 {
     group g;
     g.a = a;
@@ -381,9 +350,9 @@ HY_INLINE void do_group(hy_kv_type t, bool wide, const hy_att *a, uint32_t i0, u
     }
     ahead next = {NULL, NULL, i0 == 0 ? 0 : N_PAGE}, *to = nq <= FEW ? &next : NULL; /* the first group asks */
     uint32_t n_page = needed(&g, nq, pages);
-    for (; p + nv <= n_page; p += nv) qk(t, wide, &g, nq, nv, pages + p, to);
+    for (; p + nv <= n_page; p += nv) qk(t, &g, nq, nv, pages + p, to);
     if (nv > 1)
-        for (; p < n_page; p++) qk(t, wide, &g, nq, 1, pages + p, to);
+        for (; p < n_page; p++) qk(t, &g, nq, 1, pages + p, to);
     if (t == HY_KV_Q8) softmax_q8(&g, nq);
     else softmax_others(&g, nq);
     bool fresh = same_low && low < high; /* the common range is the first of every row */
@@ -393,10 +362,14 @@ HY_INLINE void do_group(hy_kv_type t, bool wide, const hy_att *a, uint32_t i0, u
         return;
     }
     for (uint32_t i = 0; i < nq && !fresh; i++) one(&g, i, g.lo[i], low);
-    pv_rows(t, wide, &g, 0, nq, nv, low, high, fresh, to);
+    pv_rows(t, &g, 0, nq, nv, low, high, fresh, to);
     for (uint32_t i = 0; i < nq; i++) one(&g, i, high, g.hi[i]);
     while (to && ask(a, to, 1)) continue;
 }
+
+/* ---- many rows ------------------------------------------------------------------------------ */
+
+#include "kern/v16_att_wide.h"
 
 /* Rows from where widening a tile pays. */
 #define V16_WIDE (2 * V16_Q_MAX)
@@ -407,11 +380,9 @@ HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one, few_fn *one_ro
                    few_fn *three, few_fn *four)
 {
     uint32_t i = 0;
-    if (t == HY_KV_F32 || (a->wide && a->n_q >= V16_WIDE)) {
-        const bool wide = t != HY_KV_F32;
-        const uint32_t nv = t == HY_KV_Q4 ? V16_NP_Q4 : V16_NP_MAX;
-        if (wide) widen(t, a);
-        for (; i + V16_Q_MAX <= a->n_q; i += V16_Q_MAX) do_group(t, wide, a, i, V16_Q_MAX, nv, one);
+    if (a->wide && a->n_q >= V16_WIDE) {
+        widen(t, a);
+        for (; i + V16_Q_MAX <= a->n_q; i += V16_Q_MAX) do_wide(t, a, i, one);
     }
     for (; i + 4 <= a->n_q; i += 4) four(a, i);
     switch (a->n_q - i) {
@@ -426,14 +397,14 @@ HY_INLINE void att(hy_kv_type t, const hy_att *a, pv_one_fn *one, few_fn *one_ro
 #define ATT_FEW(name, type, n)                                                                     \
     static __attribute__((noinline)) void few##n##_##name(const hy_att *a, uint32_t i0)            \
     {                                                                                              \
-        do_group(type, false, a, i0, n, V16_NP_##n, one_##name);                                   \
+        do_group(type, a, i0, n, V16_NP_##n, one_##name);                                   \
     }
 
 #define ATT(name, type)                                                                            \
     static __attribute__((noinline)) void one_##name(const group *g, uint32_t i, uint32_t lo,      \
                                                      uint32_t hi)                                  \
     {                                                                                              \
-        pv_rows(type, false, g, i, 1, V16_NP_1, lo, hi, false, NULL);                              \
+        pv_rows(type, g, i, 1, V16_NP_1, lo, hi, false, NULL);                              \
     }                                                                                              \
     ATT_FEW(name, type, 1)                                                                         \
     ATT_FEW(name, type, 2)                                                                         \
