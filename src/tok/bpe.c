@@ -100,7 +100,8 @@ hy_status tok_bpe_runes(hy_tok *t, hy_err *err)
 #define SP_PIECE_MAX 4096
 
 /* Any two symbols whose text is a token merge, the better score first: a table of such pairs would only repeat the
- * vocabulary (16 MiB and 150 ms for one of 262,144 tokens). */
+ * vocabulary (262,144 tokens, Zen 4: 16 MiB, and 0.5 s until it is read instead of 0.05; long texts are encoded a fifth
+ * faster with it). */
 hy_status tok_bpe_from_scores(hy_tok *t, hy_err *err)
 {
     t->bpe.sentencepiece = true;
