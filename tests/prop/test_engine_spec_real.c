@@ -2,7 +2,7 @@
  * proposer, alone and eight at once: the same bits as without speculation. ./check takes the first 16 of them; all
  * with HAYATE_LONG set. In parts: HAYATE_SPEC_WHO names the proposers ("draft self"; all), HAYATE_SPEC_PROMPTS the
  * prompts ("64-127"; numbers of eight), and a model that is not named is left out. */
-#include <hayate/hayate.h>
+#include "../common/engine_options.h"
 #include <hayate/tools.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,13 +104,9 @@ static void all_prompts(const char *what, hy_engine *e, unsigned at_once)
 
 static hy_engine *open_engine(const char *model, const char *with, const char *speculate)
 {
-    hy_options o;
+    hy_options o = engine_options(model, 256, 0, AT_ONCE);
     hy_err err;
     hy_engine *e;
-    hy_options_init(&o);
-    o.model = model;
-    o.n_ctx = 256;
-    o.n_seq = AT_ONCE;
     o.kv_type = "f16";
     o.draft = with;
     o.speculate = speculate;
