@@ -294,7 +294,8 @@ static hy_status curve(trial *t, uint32_t most, hy_spec_cost *out, hy_err *err)
     hy_page_table_free(t->kv, &t->table);
     if (s != HY_OK) return s;
     hy_spec_cost_set(out, best, n);
-    hy_log(HY_LOG_DEBUG, "draft: rows cost", "who=%s ms=%.3f x2=%.2f x3=%.2f x4=%.2f x5=%.2f x6=%.2f x8=%.2f x16=%.2f x32=%.2f",
+    hy_log(HY_LOG_DEBUG, "draft: rows cost",
+           "who=%s ms=%.3f x2=%.2f x3=%.2f x4=%.2f x5=%.2f x6=%.2f x8=%.2f x16=%.2f x32=%.2f",
            t->plan == t->e->core->plan ? "model" : "drafter", out->scale, out->shape[1], out->shape[2], out->shape[3],
            out->shape[4], out->shape[5], out->shape[6], out->shape[9], out->shape[11]);
     return HY_OK;

@@ -147,7 +147,8 @@ static bool worth_reading(const hy_engine *e, const hy_request *r)
     uint32_t behind = r->q.n_known - s->n_done, n_out = r->q.n_known - r->n_prompt;
     if (!(s->by & HY_BY_DRAFT) || behind <= 2 || d->always) return true;
     if (s->pace.silence > TIRED && behind > TIRED / 4) return false;
-    uint32_t coming = HY_MIN(r->n_max - n_out, COMING + n_out), n = HY_MIN(e->sched.n_run + e->sched.n_wait, e->core->n_seq);
+    uint32_t coming = HY_MIN(r->n_max - n_out, COMING + n_out);
+    uint32_t n = HY_MIN(e->sched.n_run + e->sched.n_wait, e->core->n_seq);
     double cost = behind * d->read_ms, ms = coming * hy_spec_cost_ms(&d->target, n) / n;
     double p = hy_spec_pace_may(&d->pace, 0) ? DREAM : hy_spec_worth_mean(&s->model, &d->model);
     double gain = hy_spec_gain_of_all(n, p, d->n_room, &d->target, &d->cost);
