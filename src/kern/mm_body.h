@@ -31,7 +31,7 @@
 #define MM_PAIR 1
 #define v_dots2(c, d, q, off, sum, n) (void)0
 #endif
-#define KB (MM_PAIR == 2 ? 20 : 24) /* groups decoded at a time for many tokens: 18 KB of L1, or 30 of which 25 are used */
+#define KB (MM_PAIR == 2 ? 20 : 24) /* groups decoded at a time for many tokens: 18 KB of L1 at most, 25 for pairs */
 #define NB 128                 /* tokens a block */
 /* Bytes from the group in use to the one that is asked for. One token leaves the processor's own prefetch
  * enough to do, and does best near it; several need longer for a group (Zen 4: docs/performance.md). */
@@ -544,7 +544,7 @@ static void tiles_f(const float *w, uint32_t kb, const float *const *x, float *a
     }
 }
 
-#define NF 96                  /* tokens a block at most, a multiple of MM_TILE_F: weights are widened once for all of it */
+#define NF 96                  /* tokens a block at most, for which weights are widened once; a multiple of MM_TILE_F */
 
 /* Panels i .. i + np - 1 for tokens t0 .. t0 + n - 1. */
 static void block_f(const hy_mm *m, dequant_fn *dequant_to, uint64_t i, uint32_t np, uint32_t t0,

@@ -1,5 +1,6 @@
-/* Attention of many rows, part of v16_att.h: a tile's codes are widened to floats in `wide` first, so that groups of
- * V16_Q_MAX rows only load. Keys lie there as [d_k][HY_ATT_TILE], then values as [token][d_v]: both are read as they lie. */
+/* Attention of many rows, part of v16_att.h: a tile's codes are widened to floats in `wide` first, so that groups
+ * of V16_Q_MAX rows only load. Keys lie there as [d_k][HY_ATT_TILE], then values as [token][d_v]: both are read as
+ * they lie. */
 
 HY_INLINE float *wide_k(const hy_att *a, uint32_t page) { return a->wide + (size_t)page * HY_PAGE_TOK; }
 HY_INLINE float *wide_v(const hy_att *a, uint32_t token)

@@ -117,8 +117,10 @@ HY_INLINE void v_tops4(const v16 *v, uint32_t *top)
 {
     __m512i a[4], m[2];
     for (int i = 0; i < 4; i++) a[i] = v_bits(v_abs(v[i]));
-    for (int i = 0; i < 2; i++)
-        m[i] = _mm512_max_epi32(_mm512_unpacklo_epi32(a[2 * i], a[2 * i + 1]), _mm512_unpackhi_epi32(a[2 * i], a[2 * i + 1]));
+    for (int i = 0; i < 2; i++) {
+        __m512i x = a[2 * i], y = a[2 * i + 1];
+        m[i] = _mm512_max_epi32(_mm512_unpacklo_epi32(x, y), _mm512_unpackhi_epi32(x, y));
+    }
     __m512i all = _mm512_max_epi32(_mm512_unpacklo_epi64(m[0], m[1]), _mm512_unpackhi_epi64(m[0], m[1]));
     __m256i s = _mm256_max_epi32(v_int0(all), v_int1(all));
     __m128i h = _mm_max_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
