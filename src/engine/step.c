@@ -176,6 +176,7 @@ void *hy_engine_main(void *engine)
         if (e->sched.n_run) continue;
         if (!settled && HY_GET(e->c_step)) {
             hy_core_settle(e->core);
+            if (e->drafts && e->drafts->own) hy_core_settle(e->drafts->own);
             settled = true;
         }
         hy_publish_counts(e);
