@@ -97,6 +97,15 @@ static void find_keys(const ctx *c, const hy_att_item *it, uint32_t i_kv, uint32
     }
 }
 
+/* Items next to each other read a tile in common, so somebody reads each of the chunk's. Tables of the others may end
+ * before it. */
+static const hy_att_item *first_reader(const ctx *c, uint32_t i_chunk, uint32_t i_tile)
+{
+    const hy_att_item *it = c->work->item + c->work->chunk[i_chunk].item;
+    while (!is_read(it, i_tile)) it++;
+    return it;
+}
+
 /* The keys that are read after those of tile i_tile for the items before i_item. */
 static void find_next(ctx *c, uint32_t i_tile, uint32_t i_item)
 {
@@ -106,18 +115,18 @@ static void find_next(ctx *c, uint32_t i_tile, uint32_t i_item)
                 find_keys(c, &c->item[i_item], c->i_kv, i_tile, c->a.next);
                 return;
             }
-    if (c->next)
-        find_keys(c, c->work->item + c->work->chunk[c->next->i_chunk].item, c->next->i_kv, c->next->tile, c->a.next);
+    const part *next = c->next;
+    if (next) find_keys(c, first_reader(c, next->i_chunk, next->tile), next->i_kv, next->tile, c->a.next);
     else memset(c->a.next, 0, sizeof c->a.next);
 }
 
-/* Asks for the first keys of a chunk. */
+/* Asks for the keys of a chunk's tile that are read first. */
 static void ask_keys(const ctx *c, uint32_t i_chunk, uint32_t i_kv, uint32_t i_tile)
 {
     const hy_att_chunk *ch = &c->work->chunk[i_chunk];
     const uint8_t *k[PER_TILE];
     if (ch->n_tok * c->per > FEW_Q) return;
-    find_keys(c, c->work->item + ch->item, i_kv, i_tile, k);
+    find_keys(c, first_reader(c, i_chunk, i_tile), i_kv, i_tile, k);
     for (uint32_t i = 0; i < PER_TILE; i++)
         for (uint64_t at = 0; k[i] && at < c->p->k_bytes; at += HY_ALIGN) __builtin_prefetch(k[i] + at, 0, 2);
 }
