@@ -134,7 +134,8 @@ def check(a, model, goal, config, seconds):
             f.write(config)
         end, sides, values = time.monotonic() + seconds, [], {}
         try:
-            sides = [Side(a, model, ["--no-tuned"], d, "defaults"), Side(a, model, ["--tuned", conf], d, "tuned")]
+            for name, more in (("defaults", ["--no-tuned"]), ("tuned", ["--tuned", conf])):
+                sides.append(Side(a, model, more, d, name))  # one by one: what runs is stopped
             for s in sides:
                 s.measure(goal)
             ratios, same, n, t0 = {}, {}, 0, time.monotonic()
