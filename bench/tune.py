@@ -191,7 +191,7 @@ def half_a_core(a, model):
         if not how:
             return {"skipped": "neither a control group nor a mount namespace can be made here"}
         out = {"how": how, "model": os.path.basename(model), "threads": {}, "speeds": {}}
-        for goal in ("ttft", "throughput"):
+        for goal in ("ttft", "throughput", "memory"):
             o = tune(a, model, goal, 0.15, enter, ["-p", "64", "-n", "8", "--streams", "2"])
             out["threads"][goal] = {s["name"]: s["choice"] for s in o["settings"] if s["name"].startswith("threads")}
             out["quota"] = o["machine"].partition("quota ")[2][:4]

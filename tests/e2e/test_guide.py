@@ -201,7 +201,7 @@ class Proof(unittest.TestCase):
                 print("skipped: " + h["skipped"])
                 return
             self.assertEqual(h["quota"], "0.50")
-            for goal in ("ttft", "throughput"):
+            for goal in ("ttft", "throughput", "memory"):
                 self.assertEqual(set(h["threads"][goal].values()), {"1"})
             self.assertEqual(set(h["speeds"]) if h["how"] == "real" else {"pp", "tg"}, {"pp", "tg"})
 
