@@ -133,7 +133,7 @@ static void want_match(hy_engine *e, hy_request *r, uint32_t most, hy_spec_want 
 
 #define TIRED 256              /* steps of silence after which a draft model that lies behind is not asked again */
 #define INVEST 0.1             /* of the time of the tokens that may still come: for reading what came before */
-#define WON 0.5                /* of the time that drafts should save, where all together are in debt */
+#define WON 0.5                /* of the time that drafts should save: so much may be spent on reading, too */
 #define DREAM 0.9              /* chance of drafted tokens that would be good ones */
 #define COMING 128
 
