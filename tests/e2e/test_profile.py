@@ -33,11 +33,16 @@ class Profile(Case):
         return r
 
     def long(self, server):
-        """A profile of a minute, asked for."""
-        r = server.raw()
-        self.addCleanup(r.close)
-        r.send("GET /debug/profile?seconds=60 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        return r
+        """A profile of a minute that runs, and the answer to a second one."""
+        def begun():
+            r = server.raw()
+            self.addCleanup(r.close)
+            r.send("GET /debug/profile?seconds=60 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            refused = server.get("/debug/profile?seconds=1")
+            if refused.status == 409:
+                return r, refused
+            r.close()  # the second one came first: the long one was refused
+        return S.until("a long profile to run", begun)
 
     def test_forms(self):
         s = self.start(*S.LONG_FLAGS, "--threads", 2)
@@ -100,8 +105,7 @@ class Profile(Case):
 
     def test_one_at_a_time(self):
         s = self.start()
-        first = self.long(s)
-        r = S.until("the second to be told", lambda: (lambda a: a if a.status == 409 else None)(s.get("/debug/profile?seconds=1")))
+        first, r = self.long(s)
         self.error(r, 409, "another profile", code="profile_running")
         self.assertTrue(0 < int(r.getheader("retry-after")) <= 61)
         self.assertEqual(s.post("/v1/completions", {"prompt": "a", "max_tokens": 3}).status, 200)  # workers are free
@@ -112,8 +116,7 @@ class Profile(Case):
     def test_stop(self):
         """A server that stops does not wait for a profile, and still answers it."""
         s = self.start("--drain-timeout", 50)
-        r = self.long(s)
-        S.until("it to run", lambda: s.get("/debug/profile?seconds=1").status == 409)
+        r, _ = self.long(s)
         s.signal(signal.SIGTERM)
         status, _, body = r.response()
         self.assertEqual(status, 200)
