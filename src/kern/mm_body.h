@@ -34,8 +34,9 @@
 #define KB (MM_PAIR == 2 ? 20 : 24) /* groups decoded at a time for many tokens: 18 KB of L1 at most, 25 for pairs */
 #define NB 128                 /* tokens a block */
 /* Bytes from the group in use to the one that is asked for. One token leaves the processor's own prefetch
- * enough to do, and does best near it; several need longer for a group (Zen 4: docs/performance.md). */
-#define AHEAD(n) ((n) == 1 ? 1088 : 8256)
+ * enough to do, and does best near it; several need longer for a group, and so does Q6_K, whose two planes of codes
+ * are read side by side (Zen 4: docs/performance.md). */
+#define AHEAD(t, n) ((n) == 1 && (t) != HY_Q_Q6_K ? 1088 : 8256)
 #define FEW_F 8                /* up to so many tokens float weights are used as they are read */
 #define FEW_GROUPS 16          /* a multiple of every type's strip */
 #define UNROLL _Pragma("GCC unroll 16")
@@ -288,7 +289,12 @@ HY_INLINE void prefetch(const uint8_t *p, uint32_t bytes)
 /* Asks for what comes `ahead` bytes after the cursor's group, the u-th of its strip. */
 HY_INLINE void prefetch_group(hy_qtype t, const cursor *at, uint32_t u, size_t ahead, then th)
 {
-    prefetch(ahead_of(at->code, ahead, th), (u ? 0 : hy_pf_strip_scales(t, MM_P)) + hy_pf_group_codes(t, MM_P));
+    const uint8_t *p = ahead_of(at->code, ahead, th);
+    if (u == 0) { /* two calls: each of a constant number of lines */
+        prefetch(p, hy_pf_strip_scales(t, MM_P));
+        p += hy_pf_strip_scales(t, MM_P);
+    }
+    prefetch(p, hy_pf_group_codes(t, MM_P));
 }
 
 /* Groups of a panel for a few tokens: each is decoded in registers and used for all of them.
@@ -329,7 +335,7 @@ HY_INLINE void few_any(hy_qtype t, cursor *at, uint64_t n_group, const hy_act8 *
 
 /* Up to MM_FEW tokens. Where they are several tiles, these take turns in every FEW_GROUPS groups, which
  * only the first reads from beyond the L1 cache. */
-HY_INLINE void few_tokens(const hy_mm *m, few_fn *run)
+HY_INLINE void few_tokens(hy_qtype t, const hy_mm *m, few_fn *run)
 {
     size_t off[MM_FEW + 1];
     float acc[(MM_FEW + 1) * MM_P];
@@ -344,7 +350,7 @@ HY_INLINE void few_tokens(const hy_mm *m, few_fn *run)
             for (uint32_t t0 = 0; t0 < m->n_tok; t0 += MM_TILE) {
                 end = at;
                 run(&end, HY_MIN(step, n_group - g), &x, off + t0, acc + t0 * MM_P, g == 0,
-                    t0 ? 0 : AHEAD(m->n_tok), th, HY_MIN(MM_TILE, m->n_tok - t0));
+                    t0 ? 0 : AHEAD(t, m->n_tok), th, HY_MIN(MM_TILE, m->n_tok - t0));
             }
             at = end;
         }
@@ -460,7 +466,7 @@ HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run
 HY_INLINE void mm_q8(hy_qtype t, const hy_mm *m, few_fn *run_few, decode_fn *decode, tiles_fn *run)
 {
     if (MM_FEW == 0 || m->n_tok > MM_FEW) many(t, m, decode, run);
-    else few_tokens(m, run_few);
+    else few_tokens(t, m, run_few);
 }
 
 /* ---- F32 activations ------------------------------------------------------------------------- */
@@ -580,7 +586,7 @@ HY_INLINE void few_f(hy_qtype t, const hy_mm *m, uint64_t i, uint32_t t0, const 
         uint64_t i_p = i + (uint64_t)p, i_then = i_p + (uint64_t)np;
         w[p] = hy_panel_at(m->w, i_p);
         th[p] = then_at(m, i_p + 1, i_then < m->panel_last ? hy_panel_at(m->w, i_then) : next);
-        if (next && i_then >= m->panel_last) next += AHEAD(n);
+        if (next && i_then >= m->panel_last) next += AHEAD(t, n);
     }
     UNROLL for (int j = 0; j < n; j++) {
         uint32_t tok = t0 + (uint32_t)j;
@@ -589,7 +595,7 @@ HY_INLINE void few_f(hy_qtype t, const hy_mm *m, uint64_t i, uint32_t t0, const 
     }
     while (k < n_k) {
         uint64_t end = HY_MIN(k + 4, n_k);
-        UNROLL for (int p = 0; p < np; p++) prefetch(ahead_of(w[p], AHEAD(n), th[p]), 4 * bytes);
+        UNROLL for (int p = 0; p < np; p++) prefetch(ahead_of(w[p], AHEAD(t, n), th[p]), 4 * bytes);
         for (; k < end; k++) {
             VF v[2];
             UNROLL for (int p = 0; p < np; p++) {
