@@ -48,6 +48,14 @@ def limits(data, one=False):
     return lim["read"][-1]["memory"], level["int8_all"], level["f32_all"]
 
 
+def most(a, b):
+    """Of two measurements of a machine's limits, the higher of each: speeds are in numbers a second, but for the barrier."""
+    def rows(x, y):
+        return {k: v if not isinstance(v, (int, float)) else min(v, y[k]) if k == "barrier_ns" else max(v, y[k]) for k, v in x.items()}
+    return dict(b, read=[rows(x, y) for x, y in zip(a["read"], b["read"])],
+                operations=[rows(x, y) for x, y in zip(a["operations"], b["operations"])])
+
+
 def kv_bytes(m, depth):
     """Keys and values, in 16 bits, that a token behind `depth` others reads."""
     each = m["kv_heads"] * m["d_head"] * 2 * 2
