@@ -71,7 +71,8 @@ class Side:
     """A server, and what is asked of it. No prompt comes twice, so nothing is found in a cache."""
 
     def __init__(self, a, model, more, folder, name):
-        shape = json.loads(subprocess.run([a.hayate, "info", model, "--json"], stdout=subprocess.PIPE, check=True).stdout)["shape"]
+        info = json.loads(subprocess.run([a.hayate, "info", model, "--json"], stdout=subprocess.PIPE, check=True).stdout)
+        shape, self.chats = info["shape"], info["tokenizer"]["chat_template"]
         self.vocabulary, self.n_prompt = shape["vocabulary"], min(PROMPT, shape["context_trained"] // 2)
         self.server = servers.Server([a.hayate, "serve", "{model}", "--port", "{port}", "--parallel", str(STREAMS), *more], model,
                                      os.path.join(folder, name + ".log"))
@@ -93,6 +94,8 @@ class Side:
 
         def ask(i):
             path, body = spec.question(TASKS[i % len(TASKS)], self.n + i)
+            if not self.chats and "messages" in body:
+                path, body["prompt"] = "/v1/completions", body.pop("messages")[0]["content"] + "\n"
             body.update(max_tokens=ANSWER, seed=1, ignore_eos="response_format" not in body)
             made.append(post(self.server.url, path, body)["usage"]["completion_tokens"])
         threads = [threading.Thread(target=ask, args=(i,)) for i in range(STREAMS)]
