@@ -26,6 +26,15 @@
 #include "kern/fill.h"
 #include "kern/panel.h"
 
+/* Types whose int8 loops are the same, by the name of one of them; an ISA may have more. */
+#ifndef MM_TYPES
+#define MM_CLASSES(X) X(Q8_0) X(Q4_1) X(Q2_K) X(Q3_K) X(Q6_K)
+#define MM_TYPES(X)                                                                                \
+    X(Q8_0, Q8_0) X(Q4_0, Q4_1) X(Q4_1, Q4_1) X(Q5_0, Q4_1) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
+    X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
+    X(MXFP4, Q8_0)
+#endif
+
 #define VB (MM_P * 4)          /* bytes a vector */
 #ifndef MM_PAIR
 #define MM_PAIR 1

@@ -334,20 +334,52 @@ typedef void pv_one_fn(const group *g, uint32_t i, uint32_t lo,
 /*  keys:  row 0      |----------------|        each row's own range [lo, hi)
  *         row 1        |----------------|      [low, high) is common: done for all rows at once;
  *                    ^ ^ low      high ^ ^     before and after it row by row, j still ascending */
+typedef struct common {
+    uint32_t low, high;
+    uint32_t first, last;      /* of any row */
+    bool fresh;                /* the common range is the first of every row: o need not be read */
+} common;
+
+HY_INLINE common find_ranges(group *g, uint32_t nq)
+{
+    common c = {0, HY_ATT_TILE, HY_ATT_TILE, 0, false};
+    for (uint32_t i = 0; i < nq; i++) {
+        hy_att_range(g->a, g->i0 + i, &g->lo[i], &g->hi[i]);
+        c.low = HY_MAX(c.low, g->lo[i]);
+        c.high = HY_MIN(c.high, g->hi[i]);
+        c.first = HY_MIN(c.first, g->lo[i]);
+        c.last = HY_MAX(c.last, g->hi[i]);
+    }
+    c.fresh = c.first == c.low && c.low < c.high && g->a->d_v % 16 == 0;
+    return c;
+}
+
+/* p . v of what lies before the common range; false: there is none, and all is done. */
+HY_INLINE bool values_before(const group *g, uint32_t nq, const common *c, pv_one_fn *one)
+{
+    const hy_att *a = g->a;
+    if (!c->fresh) memset(a->o + (size_t)g->i0 * a->d_v, 0, (size_t)nq * a->d_v * sizeof(float));
+    if (c->low >= c->high) {
+        for (uint32_t i = 0; i < nq; i++) one(g, i, g->lo[i], g->hi[i]);
+        return false;
+    }
+    for (uint32_t i = 0; i < nq && c->first < c->low; i++) one(g, i, g->lo[i], c->low);
+    return true;
+}
+
+HY_INLINE void values_after(const group *g, uint32_t nq, const common *c, pv_one_fn *one)
+{
+    for (uint32_t i = 0; i < nq && c->high < c->last; i++) one(g, i, c->high, g->hi[i]);
+}
+
 HY_INLINE void do_group(hy_kv_type t, const hy_att *a, uint32_t i0, uint32_t nq, uint32_t nv,
                         pv_one_fn *one)
 {
     group g;
     g.a = a;
     g.i0 = i0;
-    uint32_t low = 0, high = HY_ATT_TILE, pages[N_PAGE], p = 0;
-    bool same_low = a->d_v % 16 == 0;
-    for (uint32_t i = 0; i < nq; i++) {
-        hy_att_range(a, i0 + i, &g.lo[i], &g.hi[i]);
-        low = HY_MAX(low, g.lo[i]);
-        high = HY_MIN(high, g.hi[i]);
-        same_low &= g.lo[i] == g.lo[0];
-    }
+    uint32_t pages[N_PAGE], p = 0;
+    common c = find_ranges(&g, nq);
     ahead next = {NULL, NULL, i0 == 0 ? 0 : N_PAGE}, *to = nq <= FEW ? &next : NULL; /* the first group asks */
     uint32_t n_page = needed(&g, nq, pages);
     for (; p + nv <= n_page; p += nv) qk(t, &g, nq, nv, pages + p, to);
@@ -355,15 +387,9 @@ HY_INLINE void do_group(hy_kv_type t, const hy_att *a, uint32_t i0, uint32_t nq,
         for (; p < n_page; p++) qk(t, &g, nq, 1, pages + p, to);
     if (t == HY_KV_Q8) softmax_q8(&g, nq);
     else softmax_others(&g, nq);
-    bool fresh = same_low && low < high; /* the common range is the first of every row */
-    if (!fresh) memset(a->o + (size_t)i0 * a->d_v, 0, (size_t)nq * a->d_v * sizeof(float));
-    if (low >= high) {
-        for (uint32_t i = 0; i < nq; i++) one(&g, i, g.lo[i], g.hi[i]);
-        return;
-    }
-    for (uint32_t i = 0; i < nq && !fresh; i++) one(&g, i, g.lo[i], low);
-    pv_rows(t, &g, 0, nq, nv, low, high, fresh, to);
-    for (uint32_t i = 0; i < nq; i++) one(&g, i, high, g.hi[i]);
+    if (!values_before(&g, nq, &c, one)) return;
+    pv_rows(t, &g, 0, nq, nv, c.low, c.high, c.fresh, to);
+    values_after(&g, nq, &c, one);
     while (to && ask(a, to, 1)) continue;
 }
 

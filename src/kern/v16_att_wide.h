@@ -138,24 +138,11 @@ HY_INLINE void do_wide(hy_kv_type t, const hy_att *a, uint32_t i0, pv_one_fn *on
 {
     const uint32_t nq = V16_Q_MAX, nv = t == HY_KV_Q4 ? V16_NP_Q4 : V16_NP_MAX;
     group g = { .a = a, .i0 = i0 };
-    uint32_t low = 0, high = HY_ATT_TILE, first = HY_ATT_TILE, last = 0;
-    for (uint32_t i = 0; i < nq; i++) {
-        hy_att_range(a, i0 + i, &g.lo[i], &g.hi[i]);
-        low = HY_MAX(low, g.lo[i]);
-        high = HY_MIN(high, g.hi[i]);
-        first = HY_MIN(first, g.lo[i]);
-        last = HY_MAX(last, g.hi[i]);
-    }
+    common c = find_ranges(&g, nq);
     scores_wide(t, &g, nv);
     if (t == HY_KV_Q8) softmax_q8(&g, nq);
     else softmax_others(&g, nq);
-    bool fresh = first == low && low < high && a->d_v % 16 == 0; /* the common range is the first of every row */
-    if (!fresh) memset(a->o + (size_t)i0 * a->d_v, 0, (size_t)nq * a->d_v * sizeof(float));
-    if (low >= high) {
-        for (uint32_t i = 0; i < nq; i++) one(&g, i, g.lo[i], g.hi[i]);
-        return;
-    }
-    for (uint32_t i = 0; i < nq && first < low; i++) one(&g, i, g.lo[i], low);
-    pv_group(t, &g, nv, low, high, fresh);
-    for (uint32_t i = 0; i < nq && high < last; i++) one(&g, i, high, g.hi[i]);
+    if (!values_before(&g, nq, &c, one)) return;
+    pv_group(t, &g, nv, c.low, c.high, c.fresh);
+    values_after(&g, nq, &c, one);
 }

@@ -121,13 +121,6 @@ HY_INLINE bool mm_signed(hy_qtype t)
 }
 HY_INLINE int mm_offset(hy_qtype t) { return hy_pf_offset(t); }
 
-/* Types whose int8 loops are the same, by the name of one of them. */
-#define MM_CLASSES(X) X(Q8_0) X(Q4_1) X(Q2_K) X(Q3_K) X(Q6_K)
-#define MM_TYPES(X)                                                                                \
-    X(Q8_0, Q8_0) X(Q4_0, Q4_1) X(Q4_1, Q4_1) X(Q5_0, Q4_1) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
-    X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
-    X(MXFP4, Q8_0)
-
 /* Codes are below 128 in every type, so signed dots do for all. */
 HY_INLINE const int8_t *x_q(const int8_t *q, size_t off);
 HY_INLINE VI chunks4(VI sum, const VI *c, const int8_t *q);
