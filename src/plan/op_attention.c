@@ -330,9 +330,10 @@ static ctx begin(const hy_plan *p, const hy_entry *e, const hy_worker *w)
 
 void hy_attention_ahead(const hy_plan *p, const hy_entry *e, const hy_worker *w)
 {
+    if (!p->att[p->layer_group[p->prim[e->first].i_layer]].split || p->o.materialised) return;
     ctx c = begin(p, e, w);
     part pt = { 0 };
-    if (c.work->split && !p->o.materialised && find_part(&c, w, &pt)) ask_keys(&c, pt.i_chunk, pt.i_kv, pt.tile);
+    if (find_part(&c, w, &pt)) ask_keys(&c, pt.i_chunk, pt.i_kv, pt.tile);
 }
 
 void hy_op_attention(const hy_plan *p, const hy_entry *e, uint32_t i_entry, hy_worker *w)

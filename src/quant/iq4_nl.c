@@ -20,9 +20,11 @@ static void pack(const float *src, void *dst, size_t n, const float *importance)
 {
     uint8_t *b = dst;
     hy_pack_group g;
+    float near[HY_PACK_NEAR];
+    hy_pack_levels levels = hy_pack_nl(near);
     for (size_t i = 0; i < n; i += block_n, b += block_bytes) {
         hy_pack_load(&g, src + i, importance ? importance + i : NULL, block_n);
-        float d = hy_pack_scale(&hy_pack_levels_nl, g.x, g.w, block_n);
+        float d = hy_pack_scale(&levels, g.x, g.w, block_n);
         uint16_t d16 = hy_pack_f16(d * g.amax);
         float inv = hy_pack_inverse(hy_f16_f32(d16) * g.inv);
         store_u16(b, d16);

@@ -27,8 +27,10 @@ static void pack(const float *src, void *dst, size_t n, const float *importance)
 {
     uint8_t *b = dst;
     hy_pack_scaled o;
+    float near[HY_PACK_NEAR];
+    hy_pack_levels levels = hy_pack_nl(near);
     for (size_t i = 0; i < n; i += block_n, b += block_bytes) {
-        hy_pack_super(&o, &hy_pack_levels_nl, 32, -32, 31, src + i,
+        hy_pack_super(&o, &levels, 32, -32, 31, src + i,
                       importance ? importance + i : NULL);
         memset(b, 0, block_bytes);
         uint16_t high = 0;

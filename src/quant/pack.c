@@ -44,9 +44,6 @@ int hy_pack_book_index(const int8_t *book, float v)
     return at;
 }
 
-const hy_pack_levels hy_pack_levels_nl = {
-    .lo = -127, .hi = 113, .book = hy_iq4nl_values, .step = 4, .n_step = 4, .both_signs = true};
-
 /* The searches work on four weights at a time, in the compilers' portable vectors: 128 bits are
  * in the base instruction set of every machine, and -O2 alone leaves such loops scalar (2 to 4
  * times slower). */
@@ -85,15 +82,17 @@ HY_INLINE v4 round4(v4 t, float lo, float hi)
 }
 
 /* The nearest of 16 ascending values to any t, at ceil(2 t) + NEAR / 2: boundaries lie at whole and half numbers. */
-enum { NEAR = 512 };
+enum { NEAR = HY_PACK_NEAR };
 
-static void near_levels(const int8_t *book, float near[NEAR])
+hy_pack_levels hy_pack_nl(float near[NEAR])
 {
+    const int8_t *book = hy_iq4nl_values;
     int at = 0;
     for (int j = 1; j <= 16; j++) {
         int end = j < 16 ? book[j - 1] + book[j] + NEAR / 2 + 1 : NEAR;
         while (at < end) near[at++] = book[j - 1];
     }
+    return (hy_pack_levels){.lo = -127, .hi = 113, .book = book, .near = near, .step = 4, .n_step = 4, .both_signs = true};
 }
 
 HY_INLINE v4 book4(v4 t, const float *near)
@@ -107,14 +106,14 @@ HY_INLINE v4 book4(v4 t, const float *near)
     return (v4){near[i[0]], near[i[1]], near[i[2]], near[i[3]]};
 }
 
-/* Sums for a candidate: d = xl / ll, and what it takes off the error is xl^2 / ll. near: of the book, if any. */
-static float try_inverse(const hy_pack_levels *l, const float *near, const float *x, const float *w, size_t n,
+/* Sums for a candidate: d = xl / ll, and what it takes off the error is xl^2 / ll. */
+static float try_inverse(const hy_pack_levels *l, const float *x, const float *w, size_t n,
                          float inv, float *d)
 {
     v4 xl = all4(0), ll = all4(0);
     for (size_t i = 0; i < n; i += 4) {
         v4 xi = load4(x + i), wi = load4(w + i);
-        v4 v = l->book ? book4(xi * inv, near) : round4(xi * inv, l->lo, l->hi);
+        v4 v = l->book ? book4(xi * inv, l->near) : round4(xi * inv, l->lo, l->hi);
         xl += wi * xi * v;
         ll += wi * v * v;
     }
@@ -129,14 +128,12 @@ float hy_pack_scale(const hy_pack_levels *l, const float *x, const float *w, siz
     for (size_t i = 0; i < n; i++)
         if (fabsf(x[i]) > fabsf(extreme)) extreme = x[i];
     if (fabsf(extreme) < tiny) return 0;
-    float near[NEAR];
-    if (l->book) near_levels(l->book, near);
     for (int side = 0; side <= (int)l->both_signs; side++) {
         float level = side ? l->hi : l->lo;
         float out = side ? 1 : -1; /* away from zero */
         for (int t = -l->n_step; t <= l->n_step; t++) {
             float inv = (level + out * l->step * (float)t) / extreme;
-            float gain = try_inverse(l, near, x, w, n, inv, &d);
+            float gain = try_inverse(l, x, w, n, inv, &d);
             if (gain > best) best = gain, d_best = d;
         }
     }

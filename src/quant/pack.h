@@ -28,12 +28,15 @@ void hy_pack_load(hy_pack_group *g, const float *src, const float *importance, s
 typedef struct hy_pack_levels {
     float lo, hi;       /* linear: every integer lo..hi, lo < 0 */
     const int8_t *book; /* or 16 ascending values from lo to hi; NULL = linear */
+    const float *near;  /* [HY_PACK_NEAR], of the book: hy_pack_nl */
     float step;         /* the search moves the extreme's level by multiples of this ... */
     int n_step;         /* ... from -n_step to n_step */
     bool both_signs;    /* lo and hi differ enough to try the extreme on either */
 } hy_pack_levels;
 
-extern const hy_pack_levels hy_pack_levels_nl;
+/* Those of IQ4_NL and IQ4_XS, with their table of nearest values in `near`: made once a row. */
+enum { HY_PACK_NEAR = 512 };
+hy_pack_levels hy_pack_nl(float near[HY_PACK_NEAR]);
 
 /* Nearest of lo..hi (|lo|, |hi| < 2^22); NaN gives lo. */
 HY_INLINE int hy_pack_round(float v, float lo, float hi)
