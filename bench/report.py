@@ -10,8 +10,9 @@ import sys
 import results as res
 import spec_report
 
-DOC = os.path.join(os.path.dirname(res.HERE), "docs", "performance.md")
-BEGIN, END = "<!-- bench/report.py: begin -->\n", "<!-- bench/report.py: end -->\n"
+sys.path.insert(0, os.path.join(os.path.dirname(res.HERE), "tools"))
+import tables  # noqa: E402
+
 NOTES = os.path.join(res.HERE, "notes.json")
 GROUPS = [("Prefill and decode, tokens a second", [n for n in res.SHOWN if n[0] == "p" or n.startswith("tg")]),
           ("Several sequences together, tokens a second of all", [n for n in res.SHOWN if n[0] == "b"]),
@@ -108,28 +109,13 @@ def generated():
     return "".join(out).rstrip("\n") + "\n"
 
 
-def parts(text):
-    first, last = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return text[:first], text[first:last], text[last:]
-
-
-def write(path, new, check):
-    """The text between the markers becomes `new`; or whether it is. True: all is well."""
-    with open(path, encoding="utf-8") as f:
-        before, old, after = parts(f.read())
-    if old != new and check:
-        print("docs/%s does not say what bench/results hold: run bench/report.py" % os.path.basename(path))
-        return False
-    if old != new:
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(before + new + after)
-    return True
-
-
 def main():
     check = sys.argv[1:] == ["--check"]
-    docs = {DOC: generated(), spec_report.DOC: spec_report.generated()}
-    return 0 if all([write(path, new, check) for path, new in docs.items()]) else 1
+    pages = {"performance.md": generated(), "speculation.md": spec_report.generated()}
+    wrong = [page for page, text in pages.items() if not tables.put(page, "bench/report.py", text, check)]
+    for page in wrong:
+        print("docs/%s does not say what bench/results hold: run bench/report.py" % page)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

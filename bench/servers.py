@@ -66,6 +66,13 @@ class Server:
                 self.run.wait()
 
 
+def post(url, path, body):
+    """A request's answer, however long it takes."""
+    r = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(r, timeout=3600) as f:
+        return json.load(f)
+
+
 def load(hayate, url, *flags):
     """One run of `hayate bench serve`: its report."""
     r = subprocess.run([hayate, "bench", "serve", url, "--json", "--quiet", *map(str, flags)], capture_output=True, text=True)

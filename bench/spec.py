@@ -23,7 +23,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 
 import models
 import results
@@ -63,9 +62,7 @@ def question(task, i):
 def ask(url, task, i, who, tokens, out):
     path, body = question(task, i)
     body.update(max_tokens=tokens, seed=1000 + i, speculate=who)
-    r = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(r, timeout=3600) as f:
-        answer = json.load(f)
+    answer = servers.post(url, path, body)
     c = answer["choices"][0]
     out[i] = {"text": c["text"] if "text" in c else c["message"]["content"], "timings": answer["timings"]}
 

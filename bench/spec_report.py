@@ -5,7 +5,6 @@ import statistics
 
 import results as res
 
-DOC = os.path.join(os.path.dirname(res.HERE), "docs", "speculation.md")
 DATA = os.path.join(res.FOLDER, "spec.json")
 NAMES = {"small": "SmolLM2 135M, Q4_1", "small-bf16": "SmolLM2 135M, BF16", "pad-bf16": "1 B, BF16", "pad-q8_0": "1 B, Q8_0",
          "pad-q4_0": "1 B, Q4_0"}

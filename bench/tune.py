@@ -61,12 +61,6 @@ def verdict(ratio, same):
 
 # ---- the check ----------------------------------------------------------------------------------------------------
 
-def post(url, path, body):
-    r = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(r, timeout=3600) as f:
-        return json.load(f)
-
-
 class Side:
     """A server, and what is asked of it. No prompt comes twice, so nothing is found in a cache."""
 
@@ -84,7 +78,7 @@ class Side:
         while not took or (time.monotonic() < end and len(took) < 7):
             ids = [self.rnd.randrange(self.vocabulary // 8, self.vocabulary // 2) for _ in range(self.n_prompt)]
             t0 = time.monotonic()
-            post(self.server.url, "/v1/completions", {"prompt": ids, "max_tokens": 1, "temperature": 0})
+            servers.post(self.server.url, "/v1/completions", {"prompt": ids, "max_tokens": 1, "temperature": 0})
             took.append(1e3 * (time.monotonic() - t0))
         return statistics.median(took)
 
@@ -97,7 +91,7 @@ class Side:
             if not self.chats and "messages" in body:
                 path, body["prompt"] = "/v1/completions", body.pop("messages")[0]["content"] + "\n"
             body.update(max_tokens=ANSWER, seed=1, ignore_eos="response_format" not in body)
-            made.append(post(self.server.url, path, body)["usage"]["completion_tokens"])
+            made.append(servers.post(self.server.url, path, body)["usage"]["completion_tokens"])
         threads = [threading.Thread(target=ask, args=(i,)) for i in range(STREAMS)]
         t0 = time.monotonic()
         for t in threads:

@@ -32,17 +32,25 @@ def table(head, rows):
     return "".join("| %s |\n" % " | ".join(cell(c) for c in line) for line in lines) + "\n"
 
 
-def put(page, maker, text, check):
-    """Writes `text` between the markers of `maker` on a page of docs/. With `check` nothing is written; false: it would
-    have changed."""
-    path = os.path.join(ROOT, "docs", page)
+def path_of(page):
+    return os.path.join(ROOT, "docs", page)
+
+
+def parts(page, maker):
+    """A page of docs/: before the markers of `maker`, between them, after them."""
     begin, end = ("<!-- %s: %s -->\n" % (maker, word) for word in ("begin", "end"))
-    with open(path, encoding="utf-8") as f:
-        old = f.read()
-    first, last = old.index(begin) + len(begin), old.index(end)
-    if old[first:last] == text:
+    with open(path_of(page), encoding="utf-8") as f:
+        text = f.read()
+    first, last = text.index(begin) + len(begin), text.index(end)
+    return text[:first], text[first:last], text[last:]
+
+
+def put(page, maker, text, check):
+    """Writes `text` between the markers of `maker`. With `check` nothing is written; false: it would have changed."""
+    before, old, after = parts(page, maker)
+    if old == text:
         return True
     if not check:
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(old[:first] + text + old[last:])
+        with open(path_of(page), "w", encoding="utf-8") as f:
+            f.write(before + text + after)
     return not check
