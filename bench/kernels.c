@@ -145,8 +145,7 @@ int main(int argc, char **argv)
     *j = (job){ .k = &k, .slice_ns = ms * 1000000, .y_each = (uint64_t)tok_max * TOK_BLOCK * panel_max };
     j->x = big((uint64_t)tok_max * k_len * sizeof(float));
     j->y = big(n_thread * j->y_each * sizeof(float));
-    j->x8 = (hy_act8){ .q = big((uint64_t)tok_max * k_len), .d = big((uint64_t)tok_max * k_len / 4),
-                       .s = big((uint64_t)tok_max * k_len / 8), .b = big((uint64_t)tok_max * k_len / 4), .k = k_len };
+    j->x8 = (hy_act8){ big((uint64_t)tok_max * k_len / 32 * sizeof(hy_act_group)), k_len };
     for (uint64_t i = 0; i < (uint64_t)tok_max * k_len; i++) j->x[i] = (float)(hy_rng_unit(hy_rng_at(2, 0, i)) - 0.5);
     for (uint64_t t = 0; t < tok_max; t++) k.act8(j->x + t * k_len, k_len, hy_act8_at(&j->x8, t, 0));
     for (int t = 0; t < HY_Q_COUNT; t++) measure(j, team, &probe, (hy_qtype)t);

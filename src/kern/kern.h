@@ -41,34 +41,42 @@ void hy_panel_row(const hy_panels *w, uint64_t i_row, float *dst);
 
 /* ---- int8 activations ------------------------------------------------------------------------- */
 
-/* Rows of k codes; 16 of them share a scale d = max|x| / 127. What products need of their sums is made
- * once, here (docs/decisions/003). */
+#define HY_ACT_SHIFT_MAX 12    /* so that 16 products of bytes, shifted, and 16 more fit an int32 */
+
+/* 32 values: x = q * 2^e[h] * d in half h (16 of them). The half with the larger max|x| has the step max / 127; the other's is
+ * smaller by the largest power of two that its values allow, at most 2^12, and its e is 0. What products
+ * need of the codes' sums is made once, here (docs/decisions/003). A line of the cache. */
+typedef struct hy_act_group {
+    int8_t q[32];
+    float d;
+    float s;                   /* (float)(sum_0 * 2^e[0] + sum_1 * 2^e[1]) * d, the sum of the values */
+    int32_t e[2];              /* one of them 0 */
+    int32_t m[2];              /* 2^e[h], in both 16-bit halves */
+    int32_t b[2];              /* -128 * (sum_0 * 2^e[0] + sum_1 * 2^e[1]), and the second term alone */
+} hy_act_group;
+_Static_assert(sizeof(hy_act_group) == 64, "a cache line");
+
 typedef struct hy_act8 {
-    int8_t *q;                 /* [n_tok, k] */
-    float *d;                  /* [n_tok, k / 16] */
-    float *s;                  /* [n_tok, k / 32]: fmaf(sum1, d1, sum0 * d0), the sum of 32 values */
-    int32_t *b;                /* [n_tok, k / 16]: -128 times the sum of 16 codes */
+    hy_act_group *g;           /* [n_tok, k / 32] */
     uint64_t k;
 } hy_act8;
 /* The same from row `row`, column `col` (a multiple of 32) on. */
 HY_INLINE hy_act8 hy_act8_at(const hy_act8 *x, uint64_t row, uint64_t col)
 {
-    uint64_t at = row * x->k + col;
-    return (hy_act8){ x->q + at, x->d + at / 16, x->s + at / 32, x->b + at / 16, x->k };
+    return (hy_act8){ x->g + (row * x->k + col) / 32, x->k };
 }
 
 /* ---- matmul ----------------------------------------------------------------------------------- */
 
 /* y[t][r] = sum_k w[r][k] * x[t][k] (+ bias[r]) (+ add[t][r]) for panels [first, last), t < n_tok.
  * With int8 activations, per group of 32 in ascending order, acc starting at 0, h the group's halves:
- *     idot_h = sum of code * q over 16, exact in int32
- *     t = fmaf((float)idot_1, xd_1, (float)idot_0 * xd_0)
- *     acc = fmaf(t, ws, acc)                    ws = weight scale in F32 (K-quants: d * sc)
- *     acc = fmaf(xs, wm, acc)                   types with a minimum (wm = m, or -(dmin * m)), and Q4_0
- *                                               and Q5_0, whose codes are unsigned here: wm = -off * d
- * Types with a scale for every 16 (Q2_K, Q3_K, Q6_K), h = 0 then 1:
- *     acc = fmaf((float)idot_h * xd_h, ws_h, acc)           ws_h = d * sc_h
- *     acc = fmaf((float)isum_h * xd_h, wm_h, acc)           Q2_K: wm_h = -(dmin * m_h)
+ *     t_h = 2^e_h * sum of code * q over 16, exact in int32
+ *     acc = fmaf((float)(t_0 + t_1) * ws, xd, acc)   ws = weight scale in F32 (K-quants: d * sc)
+ *     acc = fmaf(xs, wm, acc)                   types with a minimum: wm = m, or -(dmin * m)
+ * Types with a scale for every 16 (Q2_K, Q3_K, Q6_K):
+ *     u = fmaf((float)t_1, ws_1, (float)t_0 * ws_0)         ws_h = d * sc_h
+ *     u = fmaf((float)isum_h, wm_h, u), h = 0 then 1        Q2_K: wm_h = -(dmin * m_h), isum_h = 2^e_h * sum of q
+ *     acc = fmaf(u, xd, acc)
  * With F32 activations: acc = fmaf(w[r][k], x[k], acc), k ascending, w the dequantised weight. Bias,
  * then add, are plain additions at the end. */
 typedef struct hy_mm {
@@ -156,7 +164,7 @@ typedef struct hy_kernels {
     uint32_t panel;            /* P */
     hy_mm_fn *mm_q8[HY_Q_COUNT];   /* int8 activations; NULL for float types */
     hy_mm_fn *mm_f32[HY_Q_COUNT];  /* F32 activations; all types */
-    /* quantise k floats (k % 32 == 0) to where `to` points; round to nearest even; 16 zeros: d = 0 */
+    /* quantise k floats (k % 32 == 0) to where `to` points; round to nearest even; 32 zeros: d = 0; not finite: d = NaN */
     void (*act8)(const float *x, uint64_t k, hy_act8 to);
     /* y = x / sqrt(mean(x^2) + eps) * w; w may be NULL (ones); y may be x */
     void (*rmsnorm)(const float *x, const float *w, float *y, uint64_t n, float eps);

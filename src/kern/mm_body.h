@@ -8,20 +8,21 @@
  *   VI, VF        P 32-bit lanes of integers (or 4 * P bytes), of floats
  *   v_load v_and v_or v_sll v_srl (any lane of 16 or 32 bits: results are masked) v_set8
  *   v_set16       both halves of every 32-bit lane
- *   v_lookup      16-entry table of int8, for every byte (codes 0..15)
+ *   v_table v_lookup  a 16-entry table of int8, for every byte (codes 0..15)
  *   v_pairs_i8 v_pairs_u8   2 * P bytes, each widened to 16 bits: a lane is a pair
  *   v_shr16       16-bit lanes
  *   v_byte_i32    byte j of every lane as an int32, signed or not; v_sub32
  *   v_lo16 v_hi16 the halves of a pair as int32 (sign-extended)
- *   v_bcast32     an int32 from memory to every lane; v_sra32
+ *   v_bcast32     an int32 from memory to every lane; v_sra32, v_add32; v_sllv32: by what lanes of another say
  *   f_load f_store f_zero f_set f_f16 f_bf16 f_u8 f_i8 f_e8m0 (from P values in memory) f_i32 f_mul
  *   f_add f_neg f_fma
  *   f_keep        the same value, which gcc may not make later: it would keep both factors of a product
  *                 alive instead, and spill
- *   v_dots(t, c, q, off, sum, n)  sum[j] += the dots of 16 codes, c[0..3], with x_q(q, off[j]);
- *                 v_dots2(c, d, q, off, sum, n) where MM_PAIR is 2: the same of c to sum[2 j], of d to sum[2 j + 1]
- *   mm_offset(t)  what is still to be taken off the codes that decode_codes leaves (v_fix_signed:
- *                 signed bytes into the form that v_dot wants); mm_signed: these are signed bytes
+ *   v_dots(t, c, x, h, off, sum, n)  sum[j] += 2^e[h] * the dots of 16 codes, c[0..3], with half h of x_at(x, off[j]);
+ *                 v_dots2(c, d, x, h, off, sum, n) where MM_PAIR is 2: the same of c to sum[2 j], of d to sum[2 j + 1]
+ *   mm_up(t)      bits that codes are moved up by, and scales divided by; mm_offset(t): what is still to be taken off the
+ *                 codes that decode_codes leaves (v_fix_signed: signed bytes into the form that v_dots wants);
+ *                 mm_signed: these are signed bytes
  */
 #include "kern/fill.h"
 #include "kern/panel.h"
@@ -30,7 +31,7 @@
 #ifndef MM_TYPES
 #define MM_CLASSES(X) X(Q8_0) X(Q4_1) X(Q2_K) X(Q3_K) X(Q6_K)
 #define MM_TYPES(X)                                                                                \
-    X(Q8_0, Q8_0) X(Q4_0, Q4_1) X(Q4_1, Q4_1) X(Q5_0, Q4_1) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
+    X(Q8_0, Q8_0) X(Q4_0, Q8_0) X(Q4_1, Q4_1) X(Q5_0, Q8_0) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
     X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
     X(MXFP4, Q8_0)
 #endif
@@ -38,7 +39,7 @@
 #define VB (MM_P * 4)          /* bytes a vector */
 #ifndef MM_PAIR
 #define MM_PAIR 1
-#define v_dots2(c, d, q, off, sum, n) (void)0
+#define v_dots2(c, d, x, h, off, sum, n) (void)0
 #endif
 #define KB (MM_PAIR == 2 ? 20 : 24) /* groups decoded at a time for many tokens: 18 KB of L1 at most, 25 for pairs */
 #define NB 128                 /* tokens a block */
@@ -72,6 +73,7 @@ HY_INLINE VI bits(VI h, int from, int to, int mask)
 
 HY_INLINE void decode_codes(hy_qtype t, const uint8_t *src, VI c[8])
 {
+    const int up = mm_up(t);
     if (t == HY_Q_Q8_0) {
         UNROLL for (int i = 0; i < 8; i++) c[i] = v_fix_signed(v_load(src + i * VB));
         return;
@@ -79,32 +81,34 @@ HY_INLINE void decode_codes(hy_qtype t, const uint8_t *src, VI c[8])
     if (hy_pf_has_nibbles(t)) {
         UNROLL for (int j = 0; j < 4; j++) {
             VI v = v_load(src + j * VB);
-            c[j] = bits(v, 0, 0, 15);
-            c[j + 4] = bits(v, 4, 0, 15);
+            c[j] = bits(v, 0, up, 15 << up);
+            c[j + 4] = bits(v, 4, up, 15 << up);
         }
     }
     if (t == HY_Q_Q6_K) {
         UNROLL for (int i = 0; i < 8; i++)
-            c[i] = v_or(c[i], bits(v_load(src + (4 + i / 4) * VB), 2 * (i % 4), 4, 0x30));
+            c[i] = v_or(c[i], bits(v_load(src + (4 + i / 4) * VB), 2 * (i % 4), 4 + up, 0x30 << up));
     } else if (t == HY_Q_Q2_K || t == HY_Q_Q3_K) {
         UNROLL for (int i = 0; i < 8; i++)
-            c[i] = bits(v_load(src + i / 4 * VB), 2 * (i % 4), 0, 3);
+            c[i] = bits(v_load(src + i / 4 * VB), 2 * (i % 4), up, 3 << up);
     }
     if (hy_pf_has_bit(t)) {
-        int to = t == HY_Q_Q3_K ? 2 : 4;
+        int to = (t == HY_Q_Q3_K ? 2 : 4) + up;
         VI h = v_load(src + (t == HY_Q_Q3_K ? 2 : 4) * VB);
         UNROLL for (int i = 0; i < 8; i++) c[i] = v_or(c[i], bits(h, i, to, 1 << to));
     }
     if (t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS || t == HY_Q_MXFP4) {
-        const int8_t *table = t == HY_Q_MXFP4 ? hy_mxfp4_values : hy_iq4nl_values;
-        UNROLL for (int i = 0; i < 8; i++) c[i] = v_fix_signed(v_lookup(table, c[i]));
+        VI table = v_fix_signed(v_table(t == HY_Q_MXFP4 ? hy_mxfp4_values : hy_iq4nl_values));
+        UNROLL for (int i = 0; i < 8; i++) c[i] = v_lookup(table, c[i]);
     }
 }
 
 /* The floats of a scale unit. */
 HY_INLINE void unit_scales(hy_qtype t, const uint8_t *src, VF *d, VF *m)
 {
+    const float down = 1.0f / (float)(1 << mm_up(t));
     *d = t == HY_Q_MXFP4 ? f_e8m0(src) : f_f16(src);
+    if (mm_up(t)) *d = f_mul(*d, f_set(&down)); /* exact */
     *m = hy_pf_has_min(t) ? f_f16(src + 2 * MM_P) : f_zero();
 }
 
@@ -112,7 +116,7 @@ HY_INLINE void unit_scales(hy_qtype t, const uint8_t *src, VF *d, VF *m)
 HY_INLINE void group_scales(hy_qtype t, const uint8_t *src, uint32_t i, VF d, VF m, dec *o)
 {
     o->ws[0] = d;
-    if (hy_pf_by_sum(t)) o->wm[0] = hy_pf_has_min(t) ? m : f_mul(d, f_i32(v_set32(-mm_offset(t))));
+    if (hy_pf_has_min(t)) o->wm[0] = m;
     src += hy_pf_has_min(t) ? 4 * MM_P : 2 * MM_P;
     if (t == HY_Q_Q4_K || t == HY_Q_Q5_K) {
         o->ws[0] = f_mul(d, f_u8(src + 2 * i * MM_P));
@@ -185,78 +189,83 @@ HY_INLINE void next_group(hy_qtype t, cursor *at, dec *o)
 
 /* ---- int8 activations ------------------------------------------------------------------------ */
 
-/* A token's place: its row's offset in q / 8, which is that in d / 2, in s, and in b / 2, in bytes.
- * One register a token, where pointers would be four. */
+/* A token's place: its row's offset in bytes. One register a token, where pointers would be one each for all steps. */
 HY_INLINE size_t x_off(const hy_mm *m, uint32_t t)
 {
-    return (m->x_row ? m->x_row[t] : t) * (size_t)(m->x8.k / 8);
+    return (m->x_row ? m->x_row[t] : t) * (size_t)(m->x8.k / HY_GROUP) * sizeof(hy_act_group);
 }
-HY_INLINE const int8_t *x_q(const int8_t *q, size_t off) { return q + 8 * off; }
-HY_INLINE VF x_d(const hy_act8 *x, size_t off, int h)
+HY_INLINE const hy_act_group *x_at(const hy_act_group *x, size_t off)
 {
-    return f_set((const float *)(const void *)((const uint8_t *)(x->d + h) + 2 * off));
-}
-HY_INLINE VF x_s(const hy_act8 *x, size_t off)
-{
-    return f_set((const float *)(const void *)((const uint8_t *)x->s + off));
-}
-HY_INLINE VI x_b(const hy_act8 *x, size_t off, int h)
-{
-    return v_bcast32((const int32_t *)(const void *)((const uint8_t *)(x->b + h) + 2 * off));
-}
-HY_INLINE void x_next(hy_act8 *x)
-{
-    x->q += HY_GROUP;
-    x->d += 2;
-    x->s += 1;
-    x->b += 2;
+    return (const hy_act_group *)(const void *)((const uint8_t *)x + off);
 }
 
-/* The integer dots of half h for n tokens and np panels, whose groups are w and w + KB. A vector of codes is loaded
- * once for all tokens. Token j, panel p at j * np + p, here and below. */
-HY_INLINE void half_dots(hy_qtype t, const dec *w, const int np, int h, const hy_act8 *x, const size_t *off,
-                         VF *out, const int n)
+/* -128 times the sum of half h's codes as they are scaled, in units of the type's offset. */
+HY_INLINE VI x_less(hy_qtype t, const hy_act_group *x, int h)
 {
-    VI sum[MM_TILE];
-    UNROLL for (int i = 0; i < np * n; i++) {
-        sum[i] = v_zero();
-        if (!mm_offset(t) || hy_pf_by_sum(t)) continue;
-        sum[i] = x_b(x, off[i / np], h);
-        if (mm_offset(t) != 128)
-            sum[i] = v_sra32(sum[i], __builtin_ctz(128u / (unsigned)mm_offset(t)));
+    VI b = v_bcast32(x->b + h);
+    if (h == 0) b = v_sub32(b, v_bcast32(x->b + 1));
+    return mm_offset(t) == 128 ? b : v_sra32(b, __builtin_ctz(128u / (unsigned)mm_offset(t)));
+}
+
+/* The integer dots of half h for n tokens and np panels, whose groups are w and w + KB, onto sum. A vector of codes is loaded
+ * once for all tokens. Token j, panel p at j * np + p, here and below. */
+HY_INLINE void half_dots(hy_qtype t, const dec *w, const int np, int h, const hy_act_group *x, const size_t *off,
+                         VI *sum, const int n)
+{
+    if (np == 1) v_dots(t, w->c + 4 * h, x, h, off, sum, n);
+    else v_dots2(w->c + 4 * h, w[KB].c + 4 * h, x, h, off, sum, n);
+}
+
+/* The float part for one token and panel where a group has one scale; sum: both halves. */
+HY_INLINE VF onto(hy_qtype t, const dec *w, const hy_act_group *x, VI sum, VF acc)
+{
+    if (mm_offset(t)) {
+        VI b = v_bcast32(x->b);
+        if (mm_offset(t) != 128) b = v_sra32(b, __builtin_ctz(128u / (unsigned)mm_offset(t)));
+        sum = v_add32(sum, b);
     }
-    if (np == 1) v_dots(t, w->c + 4 * h, x->q + 16 * h, off, sum, n);
-    else v_dots2(w->c + 4 * h, w[KB].c + 4 * h, x->q + 16 * h, off, sum, n);
-    UNROLL for (int i = 0; i < np * n; i++) out[i] = f_i32(sum[i]);
+    acc = f_fma(f_mul(f_i32(sum), w->ws[0]), f_set(&x->d), acc);
+    return hy_pf_has_min(t) ? f_fma(f_set(&x->s), w->wm[0], acc) : acc;
+}
+
+/* Where each half has its own: what a half adds to u. */
+HY_INLINE VF half_onto(hy_qtype t, const dec *w, const hy_act_group *x, int h, VI sum, VF u)
+{
+    if (mm_offset(t)) sum = v_add32(sum, x_less(t, x, h));
+    return h ? f_fma(f_i32(sum), w->ws[1], u) : f_mul(f_i32(sum), w->ws[0]);
+}
+HY_INLINE VF minima_onto(const dec *w, const hy_act_group *x, VF u)
+{
+    VI b1 = v_bcast32(x->b + 1), b0 = v_sub32(v_bcast32(x->b), b1);
+    u = f_fma(f_i32(v_sra32(b0, 7)), f_neg(w->wm[0]), u);
+    return f_fma(f_i32(v_sra32(b1, 7)), f_neg(w->wm[1]), u);
 }
 
 /* One group for n tokens and np panels. */
-HY_INLINE void step(hy_qtype t, const dec *w, const int np, const hy_act8 *x, const size_t *off, VF *acc,
+HY_INLINE void step(hy_qtype t, const dec *w, const int np, const hy_act_group *x, const size_t *off, VF *acc,
                     const int n)
 {
-    VF a[MM_TILE], b[MM_TILE];
-    half_dots(t, w, np, 0, x, off, a, n);
-    UNROLL for (int i = 0; i < np * n; i++) a[i] = f_keep(f_mul(a[i], x_d(x, off[i / np], 0)));
-    if (!hy_pf_halves(t)) {
-        half_dots(t, w, np, 1, x, off, b, n);
+    VI sum[MM_TILE];
+    VF u[MM_TILE];
+    UNROLL for (int i = 0; i < np * n; i++) sum[i] = v_zero();
+    half_dots(t, w, np, 0, x, off, sum, n);
+    if (hy_pf_halves(t)) {
         UNROLL for (int i = 0; i < np * n; i++) {
-            const dec *wi = w + i % np * KB;
-            acc[i] = f_fma(f_fma(b[i], x_d(x, off[i / np], 1), a[i]), wi->ws[0], acc[i]);
-            if (hy_pf_by_sum(t)) acc[i] = f_fma(x_s(x, off[i / np]), wi->wm[0], acc[i]);
+            u[i] = f_keep(half_onto(t, w + i % np * KB, x_at(x, off[i / np]), 0, sum[i], f_zero()));
+            sum[i] = v_zero();
         }
-        return;
     }
-    UNROLL for (int h = 0; h < 2; h++) {
-        if (h) half_dots(t, w, np, 1, x, off, b, n);
-        UNROLL for (int i = 0; i < np * n; i++) {
-            const dec *wi = w + i % np * KB;
-            size_t at = off[i / np];
-            if (h) a[i] = f_mul(b[i], x_d(x, at, 1));
-            acc[i] = f_fma(a[i], wi->ws[h], acc[i]);
-            if (!hy_pf_has_min(t)) continue;
-            VF minus_sum = f_mul(f_i32(v_sra32(x_b(x, at, h), 7)), x_d(x, at, h));
-            acc[i] = f_fma(f_neg(minus_sum), wi->wm[h], acc[i]);
+    half_dots(t, w, np, 1, x, off, sum, n);
+    UNROLL for (int i = 0; i < np * n; i++) {
+        const dec *wi = w + i % np * KB;
+        const hy_act_group *xi = x_at(x, off[i / np]);
+        if (!hy_pf_halves(t)) {
+            acc[i] = onto(t, wi, xi, sum[i], acc[i]);
+            continue;
         }
+        u[i] = half_onto(t, wi, xi, 1, sum[i], u[i]);
+        if (hy_pf_has_min(t)) u[i] = minima_onto(wi, xi, u[i]);
+        acc[i] = f_fma(u[i], f_set(&xi->d), acc[i]);
     }
 }
 
@@ -308,33 +317,33 @@ HY_INLINE void prefetch_group(hy_qtype t, const cursor *at, uint32_t u, size_t a
 
 /* Groups of a panel for a few tokens: each is decoded in registers and used for all of them.
  * acc: [n][P], read (but for the first groups) and written. */
-HY_INLINE void few(hy_qtype t, cursor *at, uint64_t n_group, hy_act8 x, const size_t *off,
+HY_INLINE void few(hy_qtype t, cursor *at, uint64_t n_group, const hy_act_group *x, const size_t *off,
                    float *acc, bool first, size_t ahead, then th, const int n)
 {
     VF a[MM_TILE];
     cursor c = *at;
     UNROLL for (int j = 0; j < n; j++) a[j] = first ? f_zero() : f_load(acc + j * MM_P);
     for (uint64_t g = 0; g < n_group; g += hy_pf_strip(t)) {
-        _Pragma("GCC unroll 2") for (uint32_t u = 0; u < hy_pf_strip(t); u++, x_next(&x)) {
+        _Pragma("GCC unroll 2") for (uint32_t u = 0; u < hy_pf_strip(t); u++, x++) {
             dec w;
             if (g + u == n_group) break;
             prefetch_group(t, &c, u, ahead, th);
             group_of(t, &c, u, &w);
-            step(t, &w, 1, &x, off, a, n);
+            step(t, &w, 1, x, off, a, n);
         }
     }
     UNROLL for (int j = 0; j < n; j++) f_store(acc + j * MM_P, a[j]);
     *at = c;
 }
 
-typedef void few_fn(cursor *at, uint64_t n_group, const hy_act8 *x, const size_t *off, float *acc,
+typedef void few_fn(cursor *at, uint64_t n_group, const hy_act_group *x, const size_t *off, float *acc,
                     bool first, size_t ahead, then th, uint32_t n);
 
 /* n is 1 .. MM_TILE. */
-HY_INLINE void few_any(hy_qtype t, cursor *at, uint64_t n_group, const hy_act8 *x,
+HY_INLINE void few_any(hy_qtype t, cursor *at, uint64_t n_group, const hy_act_group *x,
                        const size_t *off, float *acc, bool first, size_t ahead, then th, uint32_t n)
 {
-#define FEW(N) case N: few(t, at, n_group, *x, off, acc, first, ahead, th, N); break;
+#define FEW(N) case N: few(t, at, n_group, x, off, acc, first, ahead, th, N); break;
     switch (n) {
     UP_TO_TILE(FEW)
     default: break;
@@ -353,12 +362,12 @@ HY_INLINE void few_tokens(hy_qtype t, const hy_mm *m, few_fn *run)
     for (uint32_t j = 0; j < m->n_tok; j++) off[j] = x_off(m, j);
     for (uint64_t i = m->panel_first; i < m->panel_last; i++) {
         cursor at = cursor_at(hy_panel_at(m->w, i));
-        hy_act8 x = m->x8;
-        for (uint64_t g = 0; g < n_group; g += step, x = hy_act8_at(&x, 0, step * HY_GROUP)) {
+        const hy_act_group *x = m->x8.g;
+        for (uint64_t g = 0; g < n_group; g += step, x += step) {
             cursor end = at;
             for (uint32_t t0 = 0; t0 < m->n_tok; t0 += MM_TILE) {
                 end = at;
-                run(&end, HY_MIN(step, n_group - g), &x, off + t0, acc + t0 * MM_P, g == 0,
+                run(&end, HY_MIN(step, n_group - g), x, off + t0, acc + t0 * MM_P, g == 0,
                     t0 ? 0 : AHEAD(t, m->n_tok), th, HY_MIN(MM_TILE, m->n_tok - t0));
             }
             at = end;
@@ -390,13 +399,13 @@ HY_INLINE void ask_for_lines(const sums *s, const int np, const int n)
 }
 
 /* Decoded groups for a tile of tokens and panels. */
-HY_INLINE void tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, sums *s,
+HY_INLINE void tile(hy_qtype t, const dec *w, uint32_t n_group, const hy_act_group *x, const size_t *off, sums *s,
                     const int np, const int n)
 {
     VF a[MM_TILE];
     if (s->last) ask_for_lines(s, np, n);
     UNROLL for (int i = 0; i < np * n; i++) a[i] = s->first ? f_zero() : f_load(s->acc + i * MM_P);
-    for (uint32_t g = 0; g < n_group; g++, x_next(&x)) step(t, w + g, np, &x, off, a, n);
+    for (uint32_t g = 0; g < n_group; g++, x++) step(t, w + g, np, x, off, a, n);
     if (s->last) {
         UNROLL for (int i = 0; i < np * n; i++)
             put(s->m, s->i + (uint64_t)(i % np), s->t + (uint32_t)(i / np), a[i]);
@@ -407,41 +416,41 @@ HY_INLINE void tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const
     s->t += (uint32_t)n;
 }
 
-typedef void tiles_fn(const dec *w, uint32_t np, uint32_t n_group, const hy_act8 *x, const size_t *off,
+typedef void tiles_fn(const dec *w, uint32_t np, uint32_t n_group, const hy_act_group *x, const size_t *off,
                       sums s, uint32_t n);
 typedef void decode_fn(cursor *at, uint32_t n, dec *out);
 
 #ifndef MM_BIG                 /* tokens that an ISA with tiles of its own takes at once: amx_mm.c */
 #define MM_BIG UINT32_MAX
-HY_INLINE bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, sums *s)
+HY_INLINE bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, const hy_act_group *x, const size_t *off, sums *s)
 {
     return false;
 }
 #else
-static bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, sums *s);
+static bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, const hy_act_group *x, const size_t *off, sums *s);
 #endif
 
 /* n tokens, by tiles of MM_TILE sums, then of half as many, down to one token. */
-HY_INLINE void tiles_by(hy_qtype t, const dec *w, uint32_t n_group, const hy_act8 *x, const size_t *off,
+HY_INLINE void tiles_by(hy_qtype t, const dec *w, uint32_t n_group, const hy_act_group *x, const size_t *off,
                         sums *s, const int np, uint32_t n)
 {
     const uint32_t whole = MM_TILE / (uint32_t)np;
-    for (; n >= whole; n -= whole, off += whole) tile(t, w, n_group, *x, off, s, np, (int)whole);
+    for (; n >= whole; n -= whole, off += whole) tile(t, w, n_group, x, off, s, np, (int)whole);
     if (whole > 4 && n >= 4) {
-        tile(t, w, n_group, *x, off, s, np, 4);
+        tile(t, w, n_group, x, off, s, np, 4);
         n -= 4, off += 4;
     }
     if (n >= 2) {
-        tile(t, w, n_group, *x, off, s, np, 2);
+        tile(t, w, n_group, x, off, s, np, 2);
         n -= 2, off += 2;
     }
-    if (n) tile(t, w, n_group, *x, off, s, np, 1);
+    if (n) tile(t, w, n_group, x, off, s, np, 1);
 }
 
-HY_INLINE void tiles(hy_qtype t, const dec *w, uint32_t np, uint32_t n_group, const hy_act8 *x,
+HY_INLINE void tiles(hy_qtype t, const dec *w, uint32_t np, uint32_t n_group, const hy_act_group *x,
                      const size_t *off, sums s, uint32_t n)
 {
-    for (; n >= MM_BIG && big_tile(t, w, n_group, *x, off, &s); n -= MM_BIG) off += MM_BIG;
+    for (; n >= MM_BIG && big_tile(t, w, n_group, x, off, &s); n -= MM_BIG) off += MM_BIG;
     if (MM_PAIR == 2 && np == 2) tiles_by(t, w, n_group, x, off, &s, MM_PAIR, n);
     else tiles_by(t, w, n_group, x, off, &s, 1, n);
 }
@@ -463,9 +472,9 @@ HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run
             for (uint32_t p = 0; p < np; p++) at[p] = cursor_at(hy_panel_at(m->w, i + p));
             for (uint32_t part = 0, g = 0; part < n_part; part++) { /* of equal length */
                 uint32_t kb = (n_group - g + n_part - part - 1) / (n_part - part);
-                hy_act8 x = hy_act8_at(&m->x8, 0, (uint64_t)g * HY_GROUP);
+                const hy_act_group *x = m->x8.g + g;
                 for (uint32_t p = 0; p < np; p++) decode(&at[p], kb, w + p * KB);
-                run(w, np, kb, &x, off, (sums){ m, i, t0, part == 0, part + 1 == n_part, acc }, n);
+                run(w, np, kb, x, off, (sums){ m, i, t0, part == 0, part + 1 == n_part, acc }, n);
                 g += kb;
             }
         }
@@ -653,7 +662,7 @@ static void mm_f32(const hy_mm *m, dequant_fn *dequant_to)
 
 /* The inner loops for many tokens: one for each class, named after one of its types. */
 #define TILES(T)                                                                                   \
-    static void tiles_##T(const dec *w, uint32_t np, uint32_t n_group, const hy_act8 *x,           \
+    static void tiles_##T(const dec *w, uint32_t np, uint32_t n_group, const hy_act_group *x,      \
                           const size_t *off, sums s, uint32_t n)                                   \
     {                                                                                              \
         tiles(HY_Q_##T, w, np, n_group, x, off, s, n);                                             \
@@ -668,7 +677,7 @@ MM_CLASSES(TILES)
             next_group(HY_Q_##T, at, out + g);                                                     \
         }                                                                                          \
     }                                                                                              \
-    static void few_##T(cursor *at, uint64_t n_group, const hy_act8 *x, const size_t *off,         \
+    static void few_##T(cursor *at, uint64_t n_group, const hy_act_group *x, const size_t *off,         \
                         float *acc, bool first, size_t ahead, then th, uint32_t n)                 \
     {                                                                                              \
         few_any(HY_Q_##T, at, n_group, x, off, acc, first, ahead, th, n);                          \

@@ -78,12 +78,6 @@ HY_INLINE int hy_pf_offset(hy_qtype t)
     default: return 0;
     }
 }
-/* Integer dots take codes as they are, from 0 up, and the rest of the weight (a minimum, or minus the
- * offset times the scale) goes by the activations' sum. */
-HY_INLINE bool hy_pf_by_sum(hy_qtype t)
-{
-    return !hy_pf_halves(t) && (hy_pf_has_min(t) || hy_pf_offset(t));
-}
 /* Groups of a strip: its scales are whole vectors, and its codes follow them (pack.c draws it). */
 HY_INLINE uint32_t hy_pf_strip(hy_qtype t)
 {

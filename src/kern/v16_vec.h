@@ -9,56 +9,79 @@
 
 #define ACT8_TINY 0x1p-100f /* as in scalar/vec.c */
 
-HY_INLINE int act8_half(const float *x, int8_t *q, float *d)
+/* What a group's two largest magnitudes, as bits, make of it but for its codes and their sums; inv: what each half's
+ * values are multiplied by. False: it is all zeros, or not finite, and done. */
+HY_INLINE bool act8_steps(const uint32_t *top, hy_act_group *to, float *inv)
 {
-    v16 a = v_load(x);
-    uint32_t top = v_top_bits(a);
-    float amax = hy_bits_f32(top);
-    bool finite = top < 0x7f800000u;
-    if (!finite || amax < ACT8_TINY) {
-        memset(q, 0, 16);
-        *d = finite ? 0.0f : hy_bits_f32(0x7fc00000u);
-        return 0;
+    bool big = top[1] > top[0];
+    uint32_t most = top[big], n = (most - top[!big]) >> 23;
+    float amax = hy_bits_f32(most);
+    if (most >= 0x7f800000u || amax < ACT8_TINY) {
+        memset(to, 0, sizeof *to);
+        to->m[0] = to->m[1] = 0x10001;
+        if (most >= 0x7f800000u) to->d = to->s = hy_bits_f32(0x7fc00000u);
+        return false;
     }
-    v16 inv = v_set1(127.0f / amax), magic = v_set1(HY_EXP_MAGIC);
-    *d = amax / 127.0f;
-    return v_store_i8(q, v_sub(v_add(v_mul(a, inv), magic), magic));
+    n = HY_MIN(n, HY_ACT_SHIFT_MAX);
+    inv[big] = 127.0f / amax;
+    inv[!big] = hy_bits_f32(hy_f32_bits(inv[big]) + (n << 23));
+    to->d = hy_bits_f32(hy_f32_bits(amax / 127.0f) - (n << 23)); /* no exponent comes near its ends */
+    to->e[big] = (int32_t)n;
+    to->e[!big] = 0;
+    to->m[big] = 0x10001 << n;
+    to->m[!big] = 0x10001;
+    return true;
 }
 
-/* Four halves at once: their maxima and sums are folded together. False, and nothing done, where one
- * is not plain: zero, or not finite. */
-HY_INLINE bool act8_four(const float *x, const hy_act8 *to)
+/* b: -128 times the sum of each half's codes. */
+HY_INLINE void act8_sums(hy_act_group *to, const int32_t *b)
 {
-    const uint32_t tiny = hy_f32_bits(ACT8_TINY);
-    v16 v[4], magic = v_set1(HY_EXP_MAGIC);
+    int32_t b1 = b[1] * (1 << to->e[1]), all = b[0] * (1 << to->e[0]) + b1;
+    to->b[0] = all;
+    to->b[1] = b1;
+    to->s = (float)-all * 0x1p-7f * to->d; /* the first product is exact */
+}
+
+HY_INLINE v16 act8_codes(const float *x, float inv)
+{
+    v16 magic = v_set1(HY_EXP_MAGIC);
+    return v_sub(v_add(v_mul(v_load(x), v_set1(inv)), magic), magic);
+}
+
+/* Two groups: their maxima and sums are folded together. False where one is not plain (zeros, or not finite): they are to
+ * be done one by one. */
+HY_INLINE bool act8_two(const float *x, hy_act_group *to)
+{
+    v16 v[4];
     uint32_t top[4];
-    float inv[4], d[4], sum[4];
+    int32_t b[4];
+    float inv[4];
     for (int i = 0; i < 4; i++) v[i] = v_load(x + 16 * i);
     v_tops4(v, top);
-    uint32_t odd = 0;
-    for (int i = 0; i < 4; i++) odd |= top[i] - tiny >= 0x7f800000u - tiny;
-    if (odd) return false;
-    for (int i = 0; i < 4; i++) inv[i] = 127.0f / hy_bits_f32(top[i]);
-    for (int i = 0; i < 4; i++) d[i] = hy_bits_f32(top[i]) / 127.0f;
-    for (int i = 0; i < 4; i++) v[i] = v_sub(v_add(v_mul(v[i], v_set1(inv[i])), magic), magic);
-    v_store4_i8(to->q, v, to->b);
-    for (int i = 0; i < 4; i++) sum[i] = (float)(-to->b[i]) * 0x1p-7f; /* exact */
-    memcpy(to->d, d, sizeof d);
-    for (int i = 0; i < 2; i++) to->s[i] = fmaf(sum[2 * i + 1], d[2 * i + 1], sum[2 * i] * d[2 * i]);
+    if (!act8_steps(top, to, inv) || !act8_steps(top + 2, to + 1, inv + 2)) return false;
+    for (int i = 0; i < 4; i++) v[i] = act8_codes(x + 16 * i, inv[i]);
+    v_store4_i8(to[0].q, to[1].q, v, b);
+    act8_sums(to, b);
+    act8_sums(to + 1, b + 2);
     return true;
+}
+
+static void act8_one(const float *x, hy_act_group *to)
+{
+    uint32_t top[2] = { v_top_bits(v_load(x)), v_top_bits(v_load(x + 16)) };
+    float inv[2];
+    int32_t b[2];
+    if (!act8_steps(top, to, inv)) return;
+    for (int h = 0; h < 2; h++) b[h] = -128 * v_store_i8(to->q + 16 * h, act8_codes(x + 16 * h, inv[h]));
+    act8_sums(to, b);
 }
 
 static void act8(const float *x, uint64_t k, hy_act8 to)
 {
-    for (uint64_t g = 0; g < k / 32; x += 32, to = hy_act8_at(&to, 0, 32), g++) {
-        if (g + 1 < k / 32 && act8_four(x, &to)) {
-            x += 32, to = hy_act8_at(&to, 0, 32), g++;
-            continue;
-        }
-        int s0 = act8_half(x, to.q, to.d), s1 = act8_half(x + 16, to.q + 16, to.d + 1);
-        to.b[0] = -128 * s0;
-        to.b[1] = -128 * s1;
-        to.s[0] = fmaf((float)s1, to.d[1], (float)s0 * to.d[0]);
+    uint64_t n = k / 32;
+    for (uint64_t g = 0; g < n; g++) {
+        if (g + 1 < n && act8_two(x + g * 32, to.g + g)) g++;
+        else act8_one(x + g * 32, to.g + g);
     }
 }
 

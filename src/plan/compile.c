@@ -87,10 +87,10 @@ static hy_status check_weight(const hy_plan *p, const hy_instr *in, hy_err *err)
     return HY_OK;
 }
 
-/* The int8 form of n floats with the scales and sums of every 16. */
+/* The int8 form of n floats. */
 static uint64_t int8_bytes(uint32_t n)
 {
-    return n + n / 16 * 10ull;
+    return n / 32 * (uint64_t)sizeof(hy_act_group);
 }
 
 static uint64_t second_bytes(const hy_instr *in)
@@ -260,10 +260,7 @@ static void carve_slot(hy_slot_mem *m, carver *c, uint64_t rows, uint64_t len, b
     m->stride = HY_ROUND_UP(len, 16) | 16;
     m->f = carve(c, rows, m->stride * sizeof(float));
     if (!q8) return;
-    m->x8.q = carve(c, rows, len);
-    m->x8.d = carve(c, rows, len / 16 * sizeof(float));
-    m->x8.s = carve(c, rows, len / 32 * sizeof(float));
-    m->x8.b = carve(c, rows, len / 16 * sizeof(int32_t));
+    m->x8.g = carve(c, rows, len / 32 * sizeof(hy_act_group));
 }
 
 static void carve_slots(hy_plan *p, carver *c)

@@ -149,7 +149,7 @@ typedef struct acts {
     float *x;                  /* [n, stride] */
     size_t stride;
     uint64_t n, k;
-    uint8_t *mem[4];
+    uint8_t *mem;
 } acts;
 
 /* Rows that start anywhere: nothing here is aligned but to its own type. */
@@ -157,36 +157,34 @@ static void make_acts(acts *o, mode md, uint64_t n, uint64_t k)
 {
     uint64_t kg = HY_ROUND_UP(k, 32);
     o->n = n, o->k = k, o->stride = k + 3;
-    o->mem[0] = must(hy_alloc(n * kg + 1));
-    o->mem[1] = must(hy_alloc_array(n * kg / 16 + 1, sizeof(float)));
-    o->mem[2] = must(hy_alloc_array(n * kg / 32 + 1, sizeof(float)));
-    o->mem[3] = must(hy_alloc_array(n * kg / 16 + 1, sizeof(int32_t)));
+    o->mem = must(hy_alloc((n * kg / 32 + 1) * sizeof(hy_act_group)));
     o->x = must(hy_alloc_array(n * o->stride, sizeof(float)));
-    o->a8 = (hy_act8){.q = (int8_t *)o->mem[0] + 1, .d = (float *)(void *)o->mem[1] + 1,
-                      .s = (float *)(void *)o->mem[2] + 1, .b = (int32_t *)(void *)o->mem[3] + 1,
-                      .k = kg};
-    for (uint64_t i = 0; i < n * kg; i++) {
-        int q = (int)below(255) - 127;
-        if (md == CODES_HIGH || md == CODES_LOW) q = below(64) ? (i / kg % 2 ? 127 : -127) : q;
-        o->a8.q[i] = (int8_t)q;
-    }
-    for (uint64_t i = 0; i < n * kg / 16; i++) {
-        o->a8.d[i] = fabsf(rnd_float()) / 50;
-        if (md == EDGE && below(4) == 0) o->a8.d[i] = below(2) ? 0 : below(2) ? 1e-41f : 1e20f;
-    }
-    for (uint64_t i = 0; i < n * kg / 16; i++) {
-        int s = 0;
-        for (int j = 0; j < 16; j++) s += o->a8.q[16 * i + (uint64_t)j];
-        o->a8.b[i] = -128 * s;
-        float v = (float)s * o->a8.d[i]; /* of an odd half: last in one fma */
-        o->a8.s[i / 2] = i % 2 ? fmaf((float)s, o->a8.d[i], o->a8.s[i / 2]) : v;
+    o->a8 = (hy_act8){(hy_act_group *)(void *)(o->mem + sizeof(float)), kg};
+    for (uint64_t i = 0; i < n * kg / 32; i++) {
+        hy_act_group *g = &o->a8.g[i];
+        for (int j = 0; j < 32; j++) {
+            int q = (int)below(255) - 127;
+            if (md == CODES_HIGH || md == CODES_LOW) q = below(64) ? (i / (kg / 32) % 2 ? 127 : -127) : q;
+            g->q[j] = (int8_t)q;
+        }
+        g->d = fabsf(rnd_float()) / 50;
+        if (md == EDGE && below(4) == 0) g->d = below(2) ? 0 : below(2) ? 1e-41f : 1e20f;
+        int up = (int)below(2), s[2] = {0, 0};
+        g->e[up] = below(4) ? (int)below(3) : (int)below(HY_ACT_SHIFT_MAX + 1);
+        if (md == EDGE || md == CODES_HIGH) g->e[up] = HY_ACT_SHIFT_MAX;
+        g->e[!up] = 0;
+        for (int j = 0; j < 32; j++) s[j / 16] += g->q[j] * (1 << g->e[j / 16]);
+        for (int h = 0; h < 2; h++) g->m[h] = (1 << g->e[h]) * 0x10001;
+        g->b[0] = -128 * (s[0] + s[1]);
+        g->b[1] = -128 * s[1];
+        g->s = (float)(s[0] + s[1]) * g->d;
     }
     for (uint64_t i = 0; i < n * o->stride; i++) o->x[i] = rnd_float();
 }
 
 static void free_acts(acts *o)
 {
-    for (int i = 0; i < 4; i++) hy_free(o->mem[i]);
+    hy_free(o->mem);
     hy_free(o->x);
 }
 
@@ -367,6 +365,12 @@ static void check_rows(hy_qtype t, mode md, uint64_t n_row, uint64_t k)
     free_weights(&w);
 }
 
+static float value_of(const hy_act8 *x, uint64_t tok, uint64_t c)
+{
+    const hy_act_group *g = &x->g[(tok * x->k + c) / 32];
+    return (float)(g->q[c % 32] * (1 << g->e[c % 32 / 16])) * g->d;
+}
+
 /* Scalar against double. mag: the sum of the magnitudes of all terms. Each term's factor carries at
  * most three roundings, and each of the n additions one: |err| <= (n + 3) * 2^-24 * mag. */
 static void check_double(hy_qtype t, uint64_t k)
@@ -386,19 +390,16 @@ static void check_double(hy_qtype t, uint64_t k)
             uint64_t tok = i / n_row, r = i % n_row;
             const uint8_t *row = w.rows + r * w.row_bytes;
             for (uint64_t c = 0; c < k; c++)
-                x[c] = q8 ? (float)a.a8.q[tok * k + c] * a.a8.d[(tok * k + c) / 16]
-                          : a.x[tok * a.stride + c];
+                x[c] = q8 ? value_of(&a.a8, tok, c) : a.x[tok * a.stride + c];
             hy_quant(t)->unpack(row, v, k);
             double mag = 0, want = hy_quant(t)->dot(row, x, k);
             for (uint64_t c = 0; c < k; c++) {
                 double m = fabs((double)v[c]);
-                if ((hy_pf_has_min(t) || hy_pf_by_sum(t)) && q8) {
+                if (hy_pf_has_min(t) && q8) {
                     hy_group g;
                     hy_panel_group(&w.w[0], hy_panel_at(&w.w[0], r / 8), c / 32, r % 8, &g);
                     uint64_t h = c % 32 / 16;
-                    int off = hy_pf_offset(t);
-                    m = fabs((double)g.ws * g.sc[h] * (g.code[c % 32] + off)) +
-                        fabs((double)g.wm * g.mn[h]) + fabs((double)g.ws * off);
+                    m = fabs((double)g.ws * g.sc[h] * g.code[c % 32]) + fabs((double)g.wm * g.mn[h]);
                 }
                 mag += m * fabs((double)x[c]);
             }

@@ -214,11 +214,11 @@ static void without_memory(void **state)
     hy_model_free(m);
 }
 
-/* What each prim of an entry moves, counted by hand: floats are 4 bytes, the int8 form of 64 is 64 and 10 for every 16. */
+/* What each prim of an entry moves, counted by hand: floats are 4 bytes, the int8 form of 32 is 64. */
 static void entries_move(void **state)
 {
     (void)state;
-    enum { N = 64, F = 4 * N, Q = N + 40 };
+    enum { N = 64, F = 4 * N, Q = 2 * N };
     const hy_instr norm = { .op = HY_OP_NORM, .out = HY_S_H, .a = HY_S_X, .b = HY_S_NONE, .n = N, .k = N, .a_bytes = 2 * F },
                    quant = { .op = HY_OP_QUANT, .out = HY_S_H, .a = HY_S_H, .b = HY_S_NONE, .n = N, .k = N, .a_bytes = F + Q },
                    mm = { .op = HY_OP_MATMUL, .out = HY_S_A, .a = HY_S_H, .b = HY_S_NONE, .n = N, .k = N, .q8 = true, .a_bytes = F + Q },

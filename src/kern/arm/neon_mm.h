@@ -11,6 +11,11 @@
 #define MM_FEW 8
 #define MM_TILE 4
 #define MM_TILE_F 2
+#define MM_CLASSES(X) X(Q8_0) X(Q4_0) X(Q4_1) X(Q5_0) X(Q2_K) X(Q3_K) X(Q6_K)
+#define MM_TYPES(X)                                                                                \
+    X(Q8_0, Q8_0) X(Q4_0, Q4_0) X(Q4_1, Q4_1) X(Q5_0, Q5_0) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
+    X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
+    X(MXFP4, Q8_0)
 #define MM_NP 2
 typedef struct VI {
     int32x4_t v[2];
@@ -42,6 +47,7 @@ HY_INLINE VI v_set8(int b) { BOTH(VI, I32_S8(vdupq_n_s8((int8_t)b))); }
 HY_INLINE VI v_zero(void) { return v_set32(0); }
 HY_INLINE VI v_and(VI a, VI b) { BOTH(VI, vandq_s32(a.v[h], b.v[h])); }
 HY_INLINE VI v_or(VI a, VI b) { BOTH(VI, vorrq_s32(a.v[h], b.v[h])); }
+HY_INLINE VI v_add32(VI a, VI b) { BOTH(VI, vaddq_s32(a.v[h], b.v[h])); }
 HY_INLINE VI v_sub32(VI a, VI b) { BOTH(VI, vsubq_s32(a.v[h], b.v[h])); }
 /* Shifts by a variable: left, or right where negative. */
 HY_INLINE VI v_sll(VI a, int n)
@@ -51,9 +57,10 @@ HY_INLINE VI v_sll(VI a, int n)
 HY_INLINE VI v_srl(VI a, int n) { return v_sll(a, -n); }
 HY_INLINE VI v_shr16(VI a, int n) { return v_sll(a, -n); }
 HY_INLINE VI v_fix_signed(VI a) { return a; }
-HY_INLINE VI v_lookup(const int8_t *table, VI v)
+HY_INLINE VI v_table(const int8_t *p) { BOTH(VI, I32_S8(vld1q_s8(p))); }
+HY_INLINE VI v_lookup(VI table, VI v)
 {
-    BOTH(VI, I32_S8(vqtbl1q_s8(vld1q_s8(table), U8(v.v[h]))));
+    BOTH(VI, I32_S8(vqtbl1q_s8(S8(table.v[h]), U8(v.v[h]))));
 }
 HY_INLINE VI v_pairs_i8(const uint8_t *p)
 {
@@ -119,15 +126,20 @@ HY_INLINE bool mm_signed(hy_qtype t)
 {
     return t == HY_Q_Q8_0 || t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS || t == HY_Q_MXFP4;
 }
+HY_INLINE int mm_up(hy_qtype t) { return 0; }
 HY_INLINE int mm_offset(hy_qtype t) { return hy_pf_offset(t); }
 
 /* Codes are below 128 in every type, so signed dots do for all. */
-HY_INLINE const int8_t *x_q(const int8_t *q, size_t off);
+HY_INLINE const hy_act_group *x_at(const hy_act_group *x, size_t off);
 HY_INLINE VI chunks4(VI sum, const VI *c, const int8_t *q);
-HY_INLINE void v_dots(hy_qtype t, const VI *c, const int8_t *q, const size_t *off, VI *sum,
+HY_INLINE void v_dots(hy_qtype t, const VI *c, const hy_act_group *x, int h, const size_t *off, VI *sum,
                       const int n)
 {
-    for (int j = 0; j < n; j++) sum[j] = chunks4(sum[j], c, x_q(q, off[j]));
+    for (int j = 0; j < n; j++) {
+        const hy_act_group *xj = x_at(x, off[j]);
+        VI s = chunks4(v_zero(), c, xj->q + 16 * h);
+        for (int i = 0; i < 2; i++) sum[j].v[i] = vmlaq_n_s32(sum[j].v[i], s.v[i], 1 << xj->e[h]);
+    }
 }
 
 #endif

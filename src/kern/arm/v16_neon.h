@@ -205,10 +205,10 @@ HY_INLINE int v_store_i8(int8_t *q, v16 x)
     vst1q_s8(q, vcombine_s8(vmovn_s16(a), vmovn_s16(b)));
     return vaddvq_s16(vaddq_s16(a, b));
 }
-/* 64 such integers; b: -128 times the sums of 16 */
-HY_INLINE void v_store4_i8(int8_t *q, const v16 *v, int32_t *b)
+/* 64 such integers, 32 at q0 and at q1; b: -128 times the sums of 16 */
+HY_INLINE void v_store4_i8(int8_t *q0, int8_t *q1, const v16 *v, int32_t *b)
 {
-    for (int i = 0; i < 4; i++) b[i] = -128 * v_store_i8(q + 16 * i, v[i]);
+    for (int i = 0; i < 4; i++) b[i] = -128 * v_store_i8((i < 2 ? q0 : q1) + i % 2 * 16, v[i]);
 }
 
 /* 16 stored values as floats */

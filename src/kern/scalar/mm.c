@@ -23,27 +23,21 @@ static size_t x_row(const hy_mm *m, uint32_t t)
     return m->x_row ? m->x_row[t] : t;
 }
 
-/* One group of a row and of a token. Codes of types that go by the sum count from 0. */
-static float group(hy_qtype t, const hy_group *w, const hy_act8 *x, float acc)
+/* One group of a row and of a token. */
+static float group(hy_qtype t, const hy_group *w, const hy_act_group *x, float acc)
 {
-    int off = hy_pf_by_sum(t) ? hy_pf_offset(t) : 0;
     int32_t dot[2] = {0, 0}, sum[2] = {0, 0};
     for (int i = 0; i < HY_GROUP; i++) {
-        dot[i / 16] += (w->code[i] + off) * x->q[i];
-        sum[i / 16] += x->q[i];
+        dot[i / 16] += w->code[i] * x->q[i] * (1 << x->e[i / 16]);
+        sum[i / 16] += x->q[i] * (1 << x->e[i / 16]);
     }
     if (!hy_pf_halves(t)) {
-        float both = fmaf((float)dot[1], x->d[1], (float)dot[0] * x->d[0]);
-        acc = fmaf(both, w->ws, acc);
-        if (!hy_pf_by_sum(t)) return acc;
-        return fmaf(x->s[0], hy_pf_has_min(t) ? w->wm : w->ws * (float)-off, acc);
+        acc = fmaf((float)(dot[0] + dot[1]) * w->ws, x->d, acc);
+        return hy_pf_has_min(t) ? fmaf(x->s, w->wm, acc) : acc;
     }
-    for (int h = 0; h < 2; h++) {
-        acc = fmaf((float)dot[h] * x->d[h], w->ws * (float)w->sc[h], acc);
-        if (hy_pf_has_min(t))
-            acc = fmaf((float)sum[h] * x->d[h], w->wm * (float)w->mn[h], acc);
-    }
-    return acc;
+    float u = fmaf((float)dot[1], w->ws * (float)w->sc[1], (float)dot[0] * (w->ws * (float)w->sc[0]));
+    for (int h = 0; hy_pf_has_min(t) && h < 2; h++) u = fmaf((float)sum[h], w->wm * (float)w->mn[h], u);
+    return fmaf(u, x->d, acc);
 }
 
 static void row_q8(const hy_mm *m, const uint8_t *panel, uint32_t lane, uint32_t t0, uint32_t n,
@@ -54,7 +48,7 @@ static void row_q8(const hy_mm *m, const uint8_t *panel, uint32_t lane, uint32_t
         hy_panel_group(m->w, panel, g, lane, &w);
         for (uint32_t t = 0; t < n; t++) {
             hy_act8 x = hy_act8_at(&m->x8, x_row(m, t0 + t), g * HY_GROUP);
-            acc[t] = group(m->w->type, &w, &x, acc[t]);
+            acc[t] = group(m->w->type, &w, x.g, acc[t]);
         }
     }
 }

@@ -7,42 +7,41 @@
 #define ACT8_TINY                                                                                  \
     0x1p-100f /* a group whose largest value is below counts as zero: 127 / x stays finite */
 
-/* 16 values; returns the sum of their codes. */
-static int act8_half(const float *x, int8_t *q, float *d)
+/* The largest magnitude as bits, so that a NaN is the largest of all. */
+static uint32_t top_of(const float *x)
 {
-    uint32_t top = 0; /* as bits, so that a NaN is the largest of all */
-    for (int i = 0; i < 16; i++) {
-        uint32_t b = hy_f32_bits(x[i]) & 0x7fffffffu;
-        if (b > top) top = b;
-    }
-    float amax = hy_bits_f32(top);
-    bool finite = top < 0x7f800000u;
-    int sum = 0;
-    if (!finite || amax < ACT8_TINY) {
-        memset(q, 0, 16);
-        *d = finite ? 0.0f : hy_bits_f32(0x7fc00000u); /* the output must not look healthy */
-        return 0;
-    }
-    float inv = 127.0f / amax;
-    for (int i = 0; i < 16; i++) {
+    uint32_t top = 0;
+    for (int i = 0; i < 16; i++) top = HY_MAX(top, hy_f32_bits(x[i]) & 0x7fffffffu);
+    return top;
+}
+
+static void act8_group(const float *x, hy_act_group *to)
+{
+    uint32_t top[2] = {top_of(x), top_of(x + 16)}, most = HY_MAX(top[0], top[1]);
+    memset(to, 0, sizeof *to);
+    to->m[0] = to->m[1] = 0x10001;
+    float amax = hy_bits_f32(most);
+    if (most >= 0x7f800000u) to->d = to->s = hy_bits_f32(0x7fc00000u); /* the output must not look healthy */
+    if (most >= 0x7f800000u || amax < ACT8_TINY) return;
+    /* a difference of bits is one of exponents, less one where the larger has the smaller mantissa: floor(log2(ratio)) */
+    int big = top[1] > top[0], n = (int)HY_MIN((most - top[!big]) >> 23, HY_ACT_SHIFT_MAX), sum[2] = {0, 0};
+    to->e[big] = n;
+    to->m[big] = 0x10001 * (1 << n);
+    for (int i = 0; i < 32; i++) {
+        float inv = i / 16 == big ? 127.0f / amax : ldexpf(127.0f / amax, n);
         float r = x[i] * inv + HY_EXP_MAGIC; /* product and sum each rounded: nearest even */
-        q[i] = (int8_t)(int32_t)(r - HY_EXP_MAGIC);
-        sum += q[i];
+        to->q[i] = (int8_t)(int32_t)(r - HY_EXP_MAGIC);
+        sum[i / 16] += to->q[i] * (1 << to->e[i / 16]);
     }
-    *d = amax / 127.0f;
-    return sum;
+    to->d = ldexpf(amax / 127.0f, -n);
+    to->s = (float)(sum[0] + sum[1]) * to->d;
+    to->b[0] = -128 * (sum[0] + sum[1]);
+    to->b[1] = -128 * sum[1];
 }
 
 static void act8(const float *x, uint64_t k, hy_act8 to)
 {
-    for (uint64_t g = 0; g < k / 32; g++) {
-        int sum[2];
-        for (uint64_t h = 2 * g; h < 2 * g + 2; h++) {
-            sum[h % 2] = act8_half(x + h * 16, to.q + h * 16, to.d + h);
-            to.b[h] = -128 * sum[h % 2];
-        }
-        to.s[g] = fmaf((float)sum[1], to.d[2 * g + 1], (float)sum[0] * to.d[2 * g]);
-    }
+    for (uint64_t g = 0; g < k / 32; g++) act8_group(x + g * 32, to.g + g);
 }
 
 static void rmsnorm(const float *x, const float *w, float *y, uint64_t n, float eps)

@@ -2,7 +2,7 @@
  *
  * A group's decoded codes are a B tile as they lie: a vector is 16 rows of weights times four k, 4 vectors are a half of 16 k.
  * 16 tokens' codes of that half are an A tile, read where they are. So a tile sums 16 of the 64 values of k that it
- * could: activations have a scale for every 16 (docs/decisions/003), and sums go on in F32, in the order of all
+ * could: activations have a step for every 16 (docs/decisions/003), and sums go on in F32, in the order of all
  * kernels. Tiles are set up for a call and given back after it: a thread that has them is slow to switch.
  *
  *   tile 0, 1   sums of half 0, 1: 16 tokens x 16 rows, int32
@@ -42,48 +42,31 @@ static void take_tiles(void)
     t_config(&c);
 }
 
-/* Integer sums of one token's halves, as they stand in the tiles, onto acc: the float part of step(). */
-HY_INLINE VF finish(hy_qtype t, const dec *w, const hy_act8 *x, size_t off, const VI s[2], VF acc)
+/* Integer sums of one token's halves, as they stand in the tiles, onto acc: what step() does with its own. */
+HY_INLINE VF finish(hy_qtype t, const dec *w, const hy_act_group *x, const VI s[2], VF acc)
 {
-    VF d[2];
-    UNROLL for (int h = 0; h < 2; h++) {
-        VI sum = s[h];
-        if (mm_offset(t) && !hy_pf_by_sum(t)) {
-            VI less = x_b(x, off, h);
-            if (mm_offset(t) != 128) less = v_sra32(less, __builtin_ctz(128u / (unsigned)mm_offset(t)));
-            sum = _mm512_add_epi32(sum, less);
-        }
-        d[h] = f_i32(sum);
-    }
-    VF a = f_keep(f_mul(d[0], x_d(x, off, 0)));
-    if (!hy_pf_halves(t)) {
-        acc = f_fma(f_fma(d[1], x_d(x, off, 1), a), w->ws[0], acc);
-        return hy_pf_by_sum(t) ? f_fma(x_s(x, off), w->wm[0], acc) : acc;
-    }
-    UNROLL for (int h = 0; h < 2; h++) {
-        if (h) a = f_mul(d[1], x_d(x, off, 1));
-        acc = f_fma(a, w->ws[h], acc);
-        if (!hy_pf_has_min(t)) continue;
-        VF minus_sum = f_mul(f_i32(v_sra32(x_b(x, off, h), 7)), x_d(x, off, h));
-        acc = f_fma(f_neg(minus_sum), w->wm[h], acc);
-    }
-    return acc;
+    VI a = v_sllv32(s[0], v_bcast32(x->e)), b = v_sllv32(s[1], v_bcast32(x->e + 1));
+    if (!hy_pf_halves(t)) return onto(t, w, x, v_add32(a, b), acc);
+    VF u = half_onto(t, w, x, 1, b, half_onto(t, w, x, 0, a, f_zero()));
+    if (hy_pf_has_min(t)) u = minima_onto(w, x, u);
+    return f_fma(u, f_set(&x->d), acc);
 }
 
 /* 16 tokens whose rows follow each other; false: they do not. */
-HY_INLINE bool by_tiles(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, sums *to)
+HY_INLINE bool by_tiles(hy_qtype t, const dec *w, uint32_t n_group, const hy_act_group *x, const size_t *off, sums *to)
 {
+    const size_t row = (size_t)(to->m->x8.k / HY_GROUP) * sizeof(hy_act_group);
     for (uint32_t j = 1; j < MM_BIG; j++)
-        if (off[j] != off[0] + j * (x.k / 8)) return false;
+        if (off[j] != off[0] + j * row) return false;
     int32_t sum[2][MM_BIG * MM_P];
     float *acc = to->acc;
     if (to->first) memset(acc, 0, MM_BIG * MM_P * sizeof *acc);
-    for (uint32_t g = 0; g < n_group; g++, x_next(&x)) {
-        const int8_t *q = x_q(x.q, off[0]);
+    for (uint32_t g = 0; g < n_group; g++, x++) {
+        const int8_t *q = x_at(x, off[0])->q;
         t_zero(0);
         t_zero(1);
-        t_load(2, q, x.k);
-        t_load(3, q + 16, x.k);
+        t_load(2, q, row);
+        t_load(3, q + 16, row);
         t_load(4, w[g].c, VB);
         t_load(5, w[g].c + 4, VB);
         t_dots(0, 2, 4);
@@ -92,7 +75,7 @@ HY_INLINE bool by_tiles(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, c
         t_store(1, sum[1], VB);
         for (uint32_t j = 0; j < MM_BIG; j++) {
             VI s[2] = { v_load(sum[0] + j * MM_P), v_load(sum[1] + j * MM_P) };
-            f_store(acc + j * MM_P, finish(t, w + g, &x, off[j], s, f_load(acc + j * MM_P)));
+            f_store(acc + j * MM_P, finish(t, w + g, x_at(x, off[j]), s, f_load(acc + j * MM_P)));
         }
     }
     for (uint32_t j = 0; to->last && j < MM_BIG; j++) put(to->m, to->i, to->t + j, f_load(acc + j * MM_P));
@@ -103,7 +86,7 @@ HY_INLINE bool by_tiles(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, c
 
 #define BY_TILES(T)                                                                                                    \
     case HY_Q_##T: return by_tiles(HY_Q_##T, w, n_group, x, off, s);
-static bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, hy_act8 x, const size_t *off, sums *s)
+static bool big_tile(hy_qtype t, const dec *w, uint32_t n_group, const hy_act_group *x, const size_t *off, sums *s)
 {
     switch (t) {
         MM_CLASSES(BY_TILES)

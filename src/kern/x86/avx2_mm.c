@@ -16,17 +16,18 @@ HY_INLINE bool mm_signed(hy_qtype t)
 {
     return t == HY_Q_Q8_0 || t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS || t == HY_Q_MXFP4;
 }
+HY_INLINE int mm_up(hy_qtype t) { return 0; }
 HY_INLINE int mm_offset(hy_qtype t) { return hy_pf_offset(t); }
 
 /* Types whose int8 loops are the same, by the name of one of them. */
-#define MM_CLASSES(X) X(Q8_0) X(Q4_1) X(Q2_K) X(Q3_K) X(Q6_K) X(MXFP4)
+#define MM_CLASSES(X) X(Q8_0) X(Q4_0) X(Q4_1) X(Q5_0) X(Q2_K) X(Q3_K) X(Q6_K) X(MXFP4)
 #define MM_TYPES(X)                                                                                \
-    X(Q8_0, Q8_0) X(Q4_0, Q4_1) X(Q4_1, Q4_1) X(Q5_0, Q4_1) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
+    X(Q8_0, Q8_0) X(Q4_0, Q4_0) X(Q4_1, Q4_1) X(Q5_0, Q5_0) X(Q5_1, Q4_1) X(Q2_K, Q2_K)            \
     X(Q3_K, Q3_K) X(Q4_K, Q4_1) X(Q5_K, Q4_1) X(Q6_K, Q6_K) X(IQ4_NL, Q8_0) X(IQ4_XS, Q8_0)        \
     X(MXFP4, MXFP4)
 
-HY_INLINE const int8_t *x_q(const int8_t *q, size_t off);
-HY_INLINE void v_dots(hy_qtype t, const VI *c, const int8_t *q, const size_t *off, VI *sum,
+HY_INLINE const hy_act_group *x_at(const hy_act_group *x, size_t off);
+HY_INLINE void v_dots(hy_qtype t, const VI *c, const hy_act_group *x, int h, const size_t *off, VI *sum,
                       const int n)
 {
     const bool neg = mm_signed(t);
@@ -36,13 +37,14 @@ HY_INLINE void v_dots(hy_qtype t, const VI *c, const int8_t *q, const size_t *of
     _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
         VI w = c[i], a = neg ? _mm256_abs_epi8(w) : w;
         _Pragma("GCC unroll 4") for (int j = 0; j < n; j++) {
+            const hy_act_group *xj = x_at(x, off[j]);
             int32_t four;
-            memcpy(&four, x_q(q, off[j]) + 4 * i, 4);
-            VI x = _mm256_set1_epi32(four);
-            VI p = _mm256_maddubs_epi16(a, neg ? _mm256_sign_epi8(x, w) : x);
+            memcpy(&four, xj->q + 16 * h + 4 * i, 4);
+            VI q = _mm256_set1_epi32(four);
+            VI p = _mm256_maddubs_epi16(a, neg ? _mm256_sign_epi8(q, w) : q);
             v[j] = i % run ? _mm256_add_epi16(v[j], p) : p;
-            if (i % run == run - 1)
-                sum[j] = _mm256_add_epi32(sum[j], _mm256_madd_epi16(v[j], _mm256_set1_epi16(1)));
+            if (i % run == run - 1) /* widening multiplies anyway: by the half's power of two */
+                sum[j] = _mm256_add_epi32(sum[j], _mm256_madd_epi16(v[j], _mm256_set1_epi32(xj->m[h])));
         }
     }
 }

@@ -19,15 +19,14 @@ HY_INLINE VI v_or(VI a, VI b) { return _mm256_or_si256(a, b); }
 HY_INLINE VI v_sll(VI a, int n) { return _mm256_slli_epi16(a, n); }
 HY_INLINE VI v_srl(VI a, int n) { return _mm256_srli_epi16(a, n); }
 HY_INLINE VI v_shr16(VI a, int n) { return _mm256_srli_epi16(a, n); }
+HY_INLINE VI v_add32(VI a, VI b) { return _mm256_add_epi32(a, b); }
+HY_INLINE VI v_sllv32(VI a, VI n) { return _mm256_sllv_epi32(a, n); }
 HY_INLINE VI v_sub32(VI a, VI b) { return _mm256_sub_epi32(a, b); }
 HY_INLINE VI v_set8(int b) { return _mm256_set1_epi8((char)b); }
 HY_INLINE VI v_set16(int b) { return _mm256_set1_epi16((short)b); }
 HY_INLINE VI v_set32(int b) { return _mm256_set1_epi32(b); }
-HY_INLINE VI v_lookup(const int8_t *table, VI v)
-{
-    __m128i t = _mm_loadu_si128((const __m128i *)table);
-    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(t), v);
-}
+HY_INLINE VI v_table(const int8_t *p) { return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p)); }
+HY_INLINE VI v_lookup(VI table, VI v) { return _mm256_shuffle_epi8(table, v); }
 HY_INLINE VI v_pairs_i8(const uint8_t *p)
 {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));

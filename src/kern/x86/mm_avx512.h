@@ -23,16 +23,15 @@ HY_INLINE VI v_or(VI a, VI b) { return _mm512_or_si512(a, b); }
 HY_INLINE VI v_sll(VI a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
 HY_INLINE VI v_srl(VI a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
 HY_INLINE VI v_shr16(VI a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
+HY_INLINE VI v_add32(VI a, VI b) { return _mm512_add_epi32(a, b); }
+HY_INLINE VI v_sllv32(VI a, VI n) { return _mm512_sllv_epi32(a, n); }
 HY_INLINE VI v_sub32(VI a, VI b) { return _mm512_sub_epi32(a, b); }
 HY_INLINE VI v_set8(int b) { return _mm512_set1_epi8((char)b); }
 HY_INLINE VI v_set16(int b) { return _mm512_set1_epi16((short)b); }
 HY_INLINE VI v_set32(int b) { return _mm512_set1_epi32(b); }
 HY_INLINE VI v_fix_signed(VI a) { return _mm512_xor_si512(a, v_set8(-128)); }
-HY_INLINE VI v_lookup(const int8_t *table, VI v)
-{
-    __m128i t = _mm_loadu_si128((const __m128i *)table);
-    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), v);
-}
+HY_INLINE VI v_table(const int8_t *p) { return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p)); }
+HY_INLINE VI v_lookup(VI table, VI v) { return _mm512_shuffle_epi8(table, v); }
 HY_INLINE __m256i load_32(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 HY_INLINE __m128i load_16(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)p); }
 HY_INLINE VI v_pairs_i8(const uint8_t *p) { return _mm512_cvtepi8_epi16(load_32(p)); }

@@ -173,12 +173,12 @@ HY_INLINE void v_tops4(const v16 *v, uint32_t *top)
                                         _mm256_and_si256(_mm256_castps_si256(v[i].b), k)));
     _mm_storeu_si128((__m128i *)(void *)top, hy_max4x4(h[0], h[1], h[2], h[3]));
 }
-/* 64 such integers to bytes; b: -128 times the sums of 16 */
-HY_INLINE void v_store4_i8(int8_t *q, const v16 *v, int32_t *b)
+/* 64 such integers to bytes, 32 at q0 and at q1; b: -128 times the sums of 16 */
+HY_INLINE void v_store4_i8(int8_t *q0, int8_t *q1, const v16 *v, int32_t *b)
 {
     __m128i s[4];
     for (int i = 0; i < 4; i++)
-        s[i] = hy_store_i8(q + 16 * i, _mm256_cvtps_epi32(v[i].a), _mm256_cvtps_epi32(v[i].b));
+        s[i] = hy_store_i8((i < 2 ? q0 : q1) + i % 2 * 16, _mm256_cvtps_epi32(v[i].a), _mm256_cvtps_epi32(v[i].b));
     _mm_storeu_si128((__m128i *)(void *)b, hy_sum4x4(s[0], s[1], s[2], s[3]));
 }
 /* to 16 half floats, nearest even */

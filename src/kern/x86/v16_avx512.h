@@ -126,15 +126,17 @@ HY_INLINE void v_tops4(const v16 *v, uint32_t *top)
     __m128i h = _mm_max_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
     _mm_storeu_si128((__m128i *)(void *)top, h);
 }
-/* 64 such integers to bytes; b: -128 times the sums of 16. Packed, a 128-bit lane holds four of each vector, in
+/* 64 such integers to bytes, 32 at q0 and at q1; b: -128 times the sums of 16. Packed, a 128-bit lane holds four of each vector, in
  * vectors' order: their sums are in their places, and the bytes are permuted into theirs. */
-HY_INLINE void v_store4_i8(int8_t *q, const v16 *v, int32_t *b)
+HY_INLINE void v_store4_i8(int8_t *q0, int8_t *q1, const v16 *v, int32_t *b)
 {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m512i c[4];
     for (int i = 0; i < 4; i++) c[i] = _mm512_cvtps_epi32(v[i]);
     __m512i p = _mm512_packs_epi16(_mm512_packs_epi32(c[0], c[1]), _mm512_packs_epi32(c[2], c[3]));
-    _mm512_storeu_si512(q, _mm512_permutexvar_epi32(order, p));
+    __m512i in_order = _mm512_permutexvar_epi32(order, p);
+    _mm256_storeu_si256((__m256i *)(void *)q0, v_int0(in_order));
+    _mm256_storeu_si256((__m256i *)(void *)q1, v_int1(in_order));
     __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(-128), p); /* 128 without sign */
     __m256i s = _mm256_add_epi32(v_int0(sums), v_int1(sums));
     __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
