@@ -46,8 +46,8 @@
 /* Bytes from the group in use to the one that is asked for. One token leaves the processor's own prefetch
  * enough to do, and does best near it; several need longer for a group, and so does Q6_K, whose two planes of codes
  * are read side by side (Zen 4: docs/performance.md). */
-#define AHEAD(t, n) ((n) == 1 && (t) != HY_Q_Q6_K ? 1088 : 8256)
-#define FEW_F 8                /* up to so many tokens float weights are used as they are read */
+#define AHEAD(t, n) ((n) == 1 && (t) != HY_Q_Q6_K && !hy_pf_float(t) ? 1088 : 8256)
+#define FEW_F 32               /* up to so many tokens float weights are used as they are read, again from L2 for every MM_TILE */
 #define FEW_GROUPS 16          /* a multiple of every type's strip */
 #define UNROLL _Pragma("GCC unroll 16")
 #if MM_TILE == 8
@@ -515,12 +515,16 @@ HY_INLINE VF f_weight(hy_qtype t, const uint8_t *src)
     return t == HY_Q_F16 ? f_f16(src) : f_bf16(src);
 }
 
-/* The next n values of a panel, a multiple of HY_GROUP but at its end, as floats [n][WF]. */
-HY_INLINE void dequant_block(hy_qtype t, cursor *at, uint32_t n, float *dst)
+/* The next n values of a panel, a multiple of HY_GROUP but at its end, as floats [n][WF]. Floats are many bytes for
+ * their products, so as many are asked for as are read: they come while the tiles compute. */
+HY_INLINE void dequant_block(hy_qtype t, cursor *at, uint32_t n, float *dst, then th)
 {
+    const uint32_t bytes = hy_pf_float_bytes(t) * MM_P;
     if (hy_pf_float(t)) {
-        for (uint32_t k = 0; k < n; k++, at->code += hy_pf_float_bytes(t) * MM_P)
+        for (uint32_t k = 0; k < n; k++, at->code += bytes) {
+            if (k % 2 == 0) prefetch(ahead_of(at->code, KF * bytes, th), 2 * bytes);
             f_store(dst + k * WF, f_weight(t, at->code));
+        }
         return;
     }
     for (uint32_t k = 0; k < n; k += HY_GROUP) {
@@ -530,7 +534,7 @@ HY_INLINE void dequant_block(hy_qtype t, cursor *at, uint32_t n, float *dst)
     }
 }
 
-typedef void dequant_fn(cursor *at, uint32_t n, float *dst);
+typedef void dequant_fn(cursor *at, uint32_t n, float *dst, then th);
 
 /* np panels by n tokens, kb values of k. acc: token j, panel p at (j * MM_NP + p) * P. */
 HY_INLINE void tile_f(const float *w, uint32_t kb, const float *const *x, float *acc, const int np,
@@ -558,6 +562,14 @@ static void tiles_f(const float *w, uint32_t kb, const float *const *x, float *a
     if (np == MM_NP) {
         for (; j + MM_TILE_F <= n; j += MM_TILE_F)
             tile_f(w, kb, x + j, acc + j * MM_NP * MM_P, MM_NP, MM_TILE_F);
+        if (MM_TILE_F > 4 && j + 4 <= n) {
+            tile_f(w, kb, x + j, acc + j * MM_NP * MM_P, MM_NP, 4);
+            j += 4;
+        }
+        if (MM_TILE_F > 2 && j + 2 <= n) {
+            tile_f(w, kb, x + j, acc + j * MM_NP * MM_P, MM_NP, 2);
+            j += 2;
+        }
         for (; j < n; j++) tile_f(w, kb, x + j, acc + j * MM_NP * MM_P, MM_NP, 1);
         return;
     }
@@ -577,11 +589,16 @@ static void block_f(const hy_mm *m, dequant_fn *dequant_to, uint64_t i, uint32_t
     float acc[NF * WF], w[KF * WF];
     const float *x[NF];
     cursor at[MM_NP];
+    then th[MM_NP];
     memset(acc, 0, n * WF * sizeof(float));
-    for (uint32_t p = 0; p < np; p++) at[p] = cursor_at(hy_panel_at(m->w, i + p));
+    for (uint32_t p = 0; p < np; p++) {
+        uint64_t i_then = i + p + MM_NP;
+        at[p] = cursor_at(hy_panel_at(m->w, i + p));
+        th[p] = then_at(m, i + p + 1, i_then < m->panel_last ? hy_panel_at(m->w, i_then) : NULL);
+    }
     for (uint64_t k = 0; k < m->w->k; k += KF) {
         uint32_t kb = (uint32_t)HY_MIN(KF, m->w->k - k);
-        for (uint32_t p = 0; p < np; p++) dequant_to(&at[p], kb, w + p * MM_P);
+        for (uint32_t p = 0; p < np; p++) dequant_to(&at[p], kb, w + p * MM_P, th[p]);
         for (uint32_t j = 0; j < n; j++)
             x[j] = m->x + (m->x_row ? m->x_row[t0 + j] : t0 + j) * m->x_stride + k;
         tiles_f(w, kb, x, acc, np, n);
@@ -688,9 +705,9 @@ MM_CLASSES(TILES)
     }                                                                                              \
     FLOATS(T)
 #define FLOATS(T)                                                                                  \
-    static void dequant_##T(cursor *at, uint32_t n, float *dst)                                    \
+    static void dequant_##T(cursor *at, uint32_t n, float *dst, then th)                           \
     {                                                                                              \
-        dequant_block(HY_Q_##T, at, n, dst);                                                       \
+        dequant_block(HY_Q_##T, at, n, dst, th);                                                   \
     }                                                                                              \
     static void mm_f32_##T(const hy_mm *m)                                                         \
     {                                                                                              \

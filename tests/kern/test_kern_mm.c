@@ -504,7 +504,7 @@ static void bench(hy_qtype t, const table *tb, bool q8, uint64_t k, uint64_t kib
 {
     hy_mm_fn *fn = q8 ? tb->k.mm_q8[t] : tb->k.mm_f32[t];
     if (!fn) return;
-    static const uint32_t n_toks[] = {1, 2, 4, 8, 128};
+    static const uint32_t n_toks[] = {1, 2, 4, 8, 12, 16, 32, 128};
     uint64_t row_bytes;
     if (!hy_quant_row_bytes(t, k, &row_bytes)) return;
     uint64_t n_row = HY_ROUND_UP(kib * 1024 / row_bytes, 64);
@@ -527,7 +527,7 @@ static void bench(hy_qtype t, const table *tb, bool q8, uint64_t k, uint64_t kib
     for (uint32_t i = 0; i < HY_COUNT(n_toks); i++) {
         hy_mm m = {.w = &w, .panel_last = w.n_panel, .n_tok = n_toks[i], .x8 = a.a8, .x = a.x,
                    .x_stride = a.stride, .y = y, .y_stride = n_row};
-        if (n_toks[i] > 8) m.panel_last = HY_MIN(w.n_panel, 1024 / w.p);
+        if (n_toks[i] > 32) m.panel_last = HY_MIN(w.n_panel, 1024 / w.p);
         double s = time_mm(fn, &m);
         if (i == 0) gbs = (double)(w.n_panel * w.panel_bytes) / s * 1e-9;
         if (i == 0) printf("%6.1f GB/s |", gbs);
