@@ -8,8 +8,8 @@
 
 #define MM_TILE 4
 #define MM_FEW 8
-#define MM_TILE_F 2
-#define MM_NP 4
+#define MM_TILE_F 4
+#define MM_NP 3
 
 HY_INLINE VI v_fix_signed(VI a) { return a; }
 HY_INLINE bool mm_signed(hy_qtype t)
