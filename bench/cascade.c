@@ -60,6 +60,13 @@ static void prefill(world *w, hy_team *team, const int32_t *tok, uint32_t n)
     }
 }
 
+static void copy_page(const hy_kv *kv, uint32_t g, uint32_t to, uint32_t from)
+{
+    const hy_kv_group *grp = hy_kv_group_of(kv, g);
+    for (uint32_t i = 0; i < grp->page_bytes / grp->part_bytes; i++)
+        memcpy(hy_kv_part(kv, g, to, i), hy_kv_part(kv, g, from, i), (size_t)grp->part_bytes);
+}
+
 /* The others' first n tokens: the first one's pages, or copies. */
 static void spread(world *w, uint32_t n_seq, uint32_t n, bool share)
 {
@@ -70,8 +77,7 @@ static void spread(world *w, uint32_t n_seq, uint32_t n, bool share)
         if (st != HY_OK) die("pages", &err);
         for (uint32_t g = 0; g < hy_kv_n_group(w->kv); g++)
             for (uint32_t k = 0; !share && k < w->t[0].n_page[g]; k++)
-                memcpy(hy_kv_page(w->kv, g, w->t[i].page[g][k]), hy_kv_page(w->kv, g, w->t[0].page[g][k]),
-                       (size_t)hy_kv_group_of(w->kv, g)->page_bytes);
+                copy_page(w->kv, g, w->t[i].page[g][k], w->t[0].page[g][k]);
     }
 }
 

@@ -50,10 +50,10 @@ static void put(hy_stats *out, const char *name, uint64_t bytes)
 
 static uint64_t kv_resident(const hy_core *c)
 {
-    uint64_t sum = 0;
+    uint64_t sum = 0, n;
     for (uint32_t g = 0; g < hy_kv_n_group(c->kv); g++) {
-        const hy_kv_group *grp = hy_kv_group_of(c->kv, g);
-        sum += resident(hy_kv_page(c->kv, g, 0), grp->page_bytes * grp->n_page);
+        const void *p = hy_kv_region(c->kv, g, &n);
+        sum += resident(p, n);
     }
     return sum;
 }

@@ -14,9 +14,11 @@ hy_status hy_kv_coder_open(hy_kv_coder *k, const hy_kv *kv, hy_err *err)
     k->c = ZSTD_createCCtx();
     k->d = ZSTD_createDCtx();
     k->buf = hy_alloc(k->buf_bytes);
-    if (k->c && k->d && k->buf) return HY_OK;
+    k->page = hy_alloc((size_t)most);
+    if (k->c && k->d && k->buf && k->page) return HY_OK;
+    uint64_t bytes = k->buf_bytes + most;
     hy_kv_coder_close(k);
-    return hy_fail_memory(err, "compressed pages", most);
+    return hy_fail_memory(err, "compressed pages", bytes);
 }
 
 void hy_kv_coder_close(hy_kv_coder *k)
@@ -24,6 +26,7 @@ void hy_kv_coder_close(hy_kv_coder *k)
     ZSTD_freeCCtx(k->c);
     ZSTD_freeDCtx(k->d);
     hy_free(k->buf);
+    hy_free(k->page);
     *k = (hy_kv_coder){ .buf = NULL };
 }
 

@@ -8,6 +8,7 @@ typedef struct hy_kv_coder {
     void *c, *d;               /* zstd's contexts */
     uint8_t *buf;              /* holds one compressed page */
     size_t buf_bytes;
+    uint8_t *page;             /* holds one page in one piece, hy_kv_gather */
 } hy_kv_coder;
 
 hy_status hy_kv_coder_open(hy_kv_coder *k, const hy_kv *kv, hy_err *err);

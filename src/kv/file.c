@@ -2,7 +2,8 @@
  *
  *   head     magic, version, identity, sizes, tokens, for each group its sizes and first page; hash
  *   tokens   int32 each
- *   pages    for every group, for every page from its first on:  bytes | data (zstd, or the page itself)
+ *   pages    for every group, for every page from its first on:  bytes | data (zstd, or the page itself: part
+ *            after part, whatever the pool's layout)
  *   hash     chained over tokens and pages
  *
  * Little-endian. Pages are read into a table of their own; only when the whole file has proved right does the
@@ -61,10 +62,11 @@ static hy_status put(kv_file *f, const void *data, size_t n, hy_err *err)
     return HY_OK;
 }
 
-static hy_status put_page(kv_file *f, const uint8_t *page, size_t bytes, hy_err *err)
+static hy_status put_page(kv_file *f, const hy_kv *kv, uint32_t g, uint32_t page, hy_err *err)
 {
     const uint8_t *data;
-    uint64_t n = hy_kv_pack(&f->coder, page, bytes, &data);
+    hy_kv_gather(kv, g, page, f->coder.page);
+    uint64_t n = hy_kv_pack(&f->coder, f->coder.page, (size_t)kv->pool[g].g.page_bytes, &data);
     chain(f, &n, sizeof n);
     chain(f, data, (size_t)n);
     HY_TRY(put(f, &n, sizeof n, err));
@@ -80,8 +82,7 @@ static hy_status put_all(kv_file *f, const hy_kv *kv, const file_head *h, const 
     HY_TRY(put(f, ids, h->n_tok * sizeof *ids, err));
     for (uint32_t g = 0; g < kv->n_group; g++)
         for (uint32_t i = h->group[g].first; i < h->n_tok / HY_KV_PAGE_TOK; i++)
-            HY_TRY(put_page(f, hy_kv_page(kv, g, kv->cache.node[node[i]].page[g]),
-                            (size_t)kv->pool[g].g.page_bytes, err));
+            HY_TRY(put_page(f, kv, g, kv->cache.node[node[i]].page[g], err));
     uint64_t hash = f->hash;
     HY_TRY(put(f, &hash, sizeof hash, err));
     if (fsync(f->fd) != 0) return hy_fail(err, HY_E_IO, "cannot write %s: %s", f->path, strerror(errno));
@@ -221,16 +222,18 @@ static hy_status get_ids(kv_file *f, int32_t *ids, uint32_t n, uint32_t n_vocab,
     return HY_OK;
 }
 
-static hy_status get_page(kv_file *f, uint8_t *page, size_t bytes, hy_err *err)
+static hy_status get_page(kv_file *f, const hy_kv *kv, uint32_t g, uint32_t page, hy_err *err)
 {
+    size_t bytes = (size_t)kv->pool[g].g.page_bytes;
     uint64_t n;
     HY_TRY(get(f, &n, sizeof n, err));
     if (n > bytes)
         return hy_fail(err, HY_E_FORMAT, "%s: a page of %" PRIu64 " bytes; at most %zu are possible", f->path, n,
                        bytes);
     HY_TRY(get(f, f->coder.buf, (size_t)n, err));
-    if (!hy_kv_unpack(&f->coder, f->coder.buf, (size_t)n, page, bytes))
+    if (!hy_kv_unpack(&f->coder, f->coder.buf, (size_t)n, f->coder.page, bytes))
         return hy_fail(err, HY_E_FORMAT, "%s: a page before byte %" PRIu64 " cannot be decompressed", f->path, f->at);
+    hy_kv_scatter(kv, g, page, f->coder.page);
     chain(f, &n, sizeof n);
     chain(f, f->coder.buf, (size_t)n);
     return HY_OK;
@@ -240,7 +243,7 @@ static hy_status get_pages(kv_file *f, const hy_kv *kv, const hy_page_table *t, 
 {
     for (uint32_t g = 0; g < kv->n_group; g++)
         for (uint32_t i = t->page_first[g]; i < t->n_page[g]; i++)
-            HY_TRY(get_page(f, hy_kv_page(kv, g, t->page[g][i]), (size_t)kv->pool[g].g.page_bytes, err));
+            HY_TRY(get_page(f, kv, g, t->page[g][i], err));
     uint64_t hash = f->hash, want;
     HY_TRY(get(f, &want, sizeof want, err));
     if (hash != want) return hy_fail(err, HY_E_FORMAT, "%s: wrong checksum", f->path);

@@ -1,17 +1,31 @@
 /* The page pool: one region a group, reference counts, a stack of free pages. */
 #include "kv/pool.h"
 #include <inttypes.h>
+#include <string.h>
 
-static hy_status open_pool(hy_kv_pool *p, const hy_kv_group *g, uint32_t i, hy_err *err)
+_Static_assert((HY_KV_CHUNK & (HY_KV_CHUNK - 1)) == 0, "a page's place in its chunk is some bits of its id");
+
+static hy_status check_group(const hy_kv_group *g, uint32_t i, hy_err *err)
 {
     if (g->page_bytes == 0 || g->n_page == 0 || g->n_page >= HY_KV_NO_PAGE)
         return hy_fail(err, HY_E_ARG, "kv group %u: %u pages of %" PRIu64 " bytes", i, g->n_page,
                        g->page_bytes);
-    uint64_t bytes;
-    if (!hy_mul_u64(g->page_bytes, g->n_page, &bytes) || bytes > SIZE_MAX)
+    if (g->part_bytes == 0 || g->page_bytes % g->part_bytes || g->page_bytes / g->part_bytes > UINT32_MAX)
+        return hy_fail(err, HY_E_ARG, "kv group %u: a page of %" PRIu64 " bytes in parts of %" PRIu64
+                       "; 1 to %u whole parts are possible", i, g->page_bytes, g->part_bytes, UINT32_MAX);
+    return HY_OK;
+}
+
+static hy_status open_pool(hy_kv_pool *p, const hy_kv_group *g, uint32_t i, hy_err *err)
+{
+    HY_TRY(check_group(g, i, err));
+    uint64_t bytes, n_chunk = g->n_page / HY_KV_CHUNK + (g->n_page % HY_KV_CHUNK != 0);
+    if (!hy_mul_u64(g->page_bytes, HY_KV_CHUNK, &p->chunk_bytes) || !hy_mul_u64(p->chunk_bytes, n_chunk, &bytes) ||
+        bytes > SIZE_MAX)
         return hy_fail(err, HY_E_LIMIT, "kv group %u: %u pages of %" PRIu64 " bytes overflow", i,
                        g->n_page, g->page_bytes);
     p->g = *g;
+    p->n_part = (uint32_t)(g->page_bytes / g->part_bytes);
     p->ref = HY_NEW_ARRAY(uint32_t, g->n_page);
     p->node = hy_alloc_array(g->n_page, sizeof(uint32_t));
     p->free = hy_alloc_array(g->n_page, sizeof(uint32_t));
@@ -83,10 +97,29 @@ void hy_kv_drop(hy_kv *kv, uint32_t g, uint32_t page, bool used)
     else if (p->ref[page] == 1 && p->node[page] != HY_KV_NO_NODE) hy_kv_page_idle(kv, g, page, used);
 }
 
-uint8_t *hy_kv_page(const hy_kv *kv, uint32_t group, uint32_t page)
+uint8_t *hy_kv_part(const hy_kv *kv, uint32_t group, uint32_t page, uint32_t i_part)
 {
     const hy_kv_pool *p = &kv->pool[group];
-    return p->mem + p->g.page_bytes * page;
+    uint64_t i = (uint64_t)i_part * HY_KV_CHUNK + page % HY_KV_CHUNK; /* in the chunk */
+    return p->mem + page / HY_KV_CHUNK * p->chunk_bytes + i * p->g.part_bytes;
+}
+
+const void *hy_kv_region(const hy_kv *kv, uint32_t group, uint64_t *n_bytes)
+{
+    *n_bytes = kv->pool[group].mem_bytes;
+    return kv->pool[group].mem;
+}
+
+void hy_kv_gather(const hy_kv *kv, uint32_t g, uint32_t page, uint8_t *to)
+{
+    size_t n = (size_t)kv->pool[g].g.part_bytes;
+    for (uint32_t i = 0; i < kv->pool[g].n_part; i++) memcpy(to + i * n, hy_kv_part(kv, g, page, i), n);
+}
+
+void hy_kv_scatter(const hy_kv *kv, uint32_t g, uint32_t page, const uint8_t *from)
+{
+    size_t n = (size_t)kv->pool[g].g.part_bytes;
+    for (uint32_t i = 0; i < kv->pool[g].n_part; i++) memcpy(hy_kv_part(kv, g, page, i), from + i * n, n);
 }
 
 uint32_t hy_kv_free_pages(const hy_kv *kv, uint32_t group)

@@ -11,8 +11,10 @@
 
 typedef struct hy_kv_pool {
     hy_kv_group g;
-    uint8_t *mem;              /* [n_page][page_bytes] */
-    uint64_t mem_bytes;
+    uint8_t *mem;              /* [chunk][part][page of the chunk][part_bytes]: kv.h has the drawing */
+    uint64_t mem_bytes;        /* whole chunks */
+    uint64_t chunk_bytes;
+    uint32_t n_part;           /* of a page */
     uint32_t *ref;             /* [n_page]: tables, and the cache, that hold the page; 0: free */
     uint32_t *node;            /* [n_page]: the cache's node of the page, or HY_KV_NO_NODE */
     uint32_t *free;            /* stack of free pages */
@@ -78,6 +80,9 @@ uint32_t hy_kv_grab(hy_kv_pool *p);                /* a page with one reference;
 void hy_kv_hold(hy_kv *kv, uint32_t g, uint32_t page); /* a table more; the page is held already */
 /* A table less; HY_KV_NO_PAGE does nothing. used: the page, if now idle, counts as just used. */
 void hy_kv_drop(hy_kv *kv, uint32_t g, uint32_t page, bool used);
+/* A page in one piece, [part][part_bytes], as files have it: out of the pool into `to`, or back. */
+void hy_kv_gather(const hy_kv *kv, uint32_t g, uint32_t page, uint8_t *to);
+void hy_kv_scatter(const hy_kv *kv, uint32_t g, uint32_t page, const uint8_t *from);
 /* table.c: t (empty) gets fresh pages for n_tok tokens, in each group from page first[g] on. */
 hy_status hy_kv_place(hy_kv *kv, hy_page_table *t, uint32_t n_tok, const uint32_t *first, hy_err *err);
 

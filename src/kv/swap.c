@@ -4,7 +4,9 @@
  * holds, written through one block of memory:
  *
  *   head   hash, n_tok, first page of each group
- *   then for every group, for every page from the first on:  hash, bytes | data (zstd, or the page itself) */
+ *   then for every group, for every page from the first on:  hash, bytes | data (zstd, or the page itself)
+ *
+ * A page is part after part there, and goes through the coder's `page`. */
 #include "kv/coder.h"
 #include "kv/pool.h"
 #include <errno.h>
@@ -179,7 +181,9 @@ static hy_status put_all(stream *w, const hy_kv *kv, const hy_page_table *t, uin
     for (uint32_t g = 0; g < kv->n_group; g++) {
         size_t bytes = (size_t)kv->pool[g].g.page_bytes;
         for (uint32_t i = h.first[g]; i < n_page; i++) {
-            const uint8_t *page = hy_kv_page(kv, g, t->page[g][i]), *data;
+            uint8_t *page = w->s->coder.page;
+            const uint8_t *data;
+            hy_kv_gather(kv, g, t->page[g][i], page);
             page_head ph = { .hash = hy_hash64(page, bytes, 0) };
             ph.bytes = hy_kv_pack(&w->s->coder, page, bytes, &data);
             HY_TRY(put(w, &ph, sizeof ph, err));
@@ -221,9 +225,10 @@ static hy_status get_head(stream *r, const hy_kv *kv, swap_head *h, hy_err *err)
     return good ? HY_OK : hy_fail(err, HY_E_IO, "swap file: wrong checksum of a sequence's head");
 }
 
-static hy_status get_page(stream *r, const hy_kv *kv, uint32_t g, uint8_t *page, hy_err *err)
+static hy_status get_page(stream *r, const hy_kv *kv, uint32_t g, uint32_t id, hy_err *err)
 {
     size_t bytes = (size_t)kv->pool[g].g.page_bytes;
+    uint8_t *page = r->s->coder.page;
     page_head ph;
     HY_TRY(get(r, &ph, sizeof ph, err));
     bool good = ph.bytes <= bytes;
@@ -233,6 +238,7 @@ static hy_status get_page(stream *r, const hy_kv *kv, uint32_t g, uint8_t *page,
                hy_hash64(page, bytes, 0) == ph.hash;
     }
     if (!good) return hy_fail(err, HY_E_IO, "swap file: wrong checksum of a page");
+    hy_kv_scatter(kv, g, id, page);
     r->s->stats.in_bytes += bytes;
     return HY_OK;
 }
@@ -241,7 +247,7 @@ static hy_status get_pages(stream *r, const hy_kv *kv, const hy_page_table *t, h
 {
     for (uint32_t g = 0; g < kv->n_group; g++)
         for (uint32_t i = t->page_first[g]; i < t->n_page[g]; i++)
-            HY_TRY(get_page(r, kv, g, hy_kv_page(kv, g, t->page[g][i]), err));
+            HY_TRY(get_page(r, kv, g, t->page[g][i], err));
     return HY_OK;
 }
 

@@ -83,9 +83,10 @@ static hy_status make_room(hy_kv *kv, const uint32_t *need, hy_err *err)
 
 static void copy_on_write(hy_kv *kv, uint32_t g, uint32_t *slot)
 {
-    const hy_kv_pool *p = &kv->pool[g];
-    uint32_t page = hy_kv_grab(&kv->pool[g]);
-    memcpy(p->mem + p->g.page_bytes * page, p->mem + p->g.page_bytes * *slot, (size_t)p->g.page_bytes);
+    hy_kv_pool *p = &kv->pool[g];
+    uint32_t page = hy_kv_grab(p);
+    for (uint32_t i = 0; i < p->n_part; i++)
+        memcpy(hy_kv_part(kv, g, page, i), hy_kv_part(kv, g, *slot, i), (size_t)p->g.part_bytes);
     hy_kv_drop(kv, g, *slot, true);
     *slot = page;
     kv->n_cow++;

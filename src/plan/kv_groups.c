@@ -13,7 +13,7 @@ uint32_t hy_model_kv_groups(const hy_model *m, hy_kv_type type, hy_kv_group grou
         while (g < n && group[g].window != lp->window) g++;
         if (g == n) {
             if (n == HY_KV_GROUPS_MAX) return 0;
-            group[n++] = (hy_kv_group){ .window = lp->window };
+            group[n++] = (hy_kv_group){ .window = lp->window, .part_bytes = head_bytes };
         }
         layer_group[l] = (uint8_t)g;
         layer_index[l] = (uint16_t)group[g].n_layer++;

@@ -36,6 +36,7 @@ typedef struct ctx {
     const hy_att_item *item;   /* the chunk's */
     const uint32_t *tok;       /* the chunk's: index in the batch */
     uint32_t group, i_kv, per; /* per: query heads of a KV head */
+    uint32_t part_first;       /* of a page: the layer's KV head 0 */
     uint32_t n_q;              /* of the chunk */
     uint32_t end;              /* of the tiles that are read */
     const part *next;          /* what is read after them, or NULL */
@@ -89,11 +90,10 @@ static void find_keys(const ctx *c, const hy_att_item *it, uint32_t i_kv, uint32
 {
     const hy_plan *p = c->p;
     const uint32_t *page = it->table->page[c->group] + i_tile * PER_TILE;
-    uint64_t off = p->layer_off[c->in->i_layer] + i_kv * (p->k_bytes + p->v_bytes);
     uint32_t n_tok = it->pos0 + it->n_tok - i_tile * HY_ATT_TILE;
     for (uint32_t i = 0; i < PER_TILE; i++) {
         bool has = i * HY_PAGE_TOK < n_tok && page[i] != HY_KV_NO_PAGE;
-        k[i] = has ? hy_kv_page(p->kv, c->group, page[i]) + off : NULL;
+        k[i] = has ? hy_kv_part(p->kv, c->group, page[i], c->part_first + i_kv) : NULL;
     }
 }
 
@@ -317,7 +317,8 @@ static ctx begin(const hy_plan *p, const hy_entry *e, const hy_worker *w)
     const hy_instr *in = &p->prim[e->first];
     const hy_scratch *s = &p->scratch[w->i];
     ctx c = { .p = p, .in = in, .quant = e->n > 1 ? in + 1 : NULL, .s = s,
-              .group = p->layer_group[in->i_layer], .per = in->lp->n_head / in->lp->n_kv_head };
+              .group = p->layer_group[in->i_layer], .per = in->lp->n_head / in->lp->n_kv_head,
+              .part_first = hy_part_of(p, in->i_layer, 0) };
     c.work = &p->att[c.group];
     c.a = (hy_att){
         .type = p->o.kv_type, .d_k = hp->d_k, .d_v = hp->d_v, .window = in->lp->window,

@@ -54,12 +54,11 @@ static void kv_put(const hy_plan *p, const hy_instr *in, uint32_t tok, uint32_t 
     const hy_hparams *hp = &p->m->hp;
     const hy_row *r = row_of(p->b, tok);
     uint32_t g = p->layer_group[in->i_layer], pos = (uint32_t)p->b->pos[tok];
-    uint8_t *page = hy_kv_page(p->kv, g, r->table->page[g][pos / HY_PAGE_TOK]) +
-                    p->layer_off[in->i_layer] + i_kv * (p->k_bytes + p->v_bytes);
+    uint8_t *k = hy_kv_part(p->kv, g, r->table->page[g][pos / HY_PAGE_TOK], hy_part_of(p, in->i_layer, i_kv));
     uint32_t slot = pos % HY_PAGE_TOK;
-    p->k->kv_put_k(p->o.kv_type, page, hp->d_k, slot,
+    p->k->kv_put_k(p->o.kv_type, k, hp->d_k, slot,
                    hy_slot_row(p, in->a, tok) + (size_t)i_kv * hp->d_k);
-    p->k->kv_put_v(p->o.kv_type, page + p->k_bytes, hp->d_v, slot,
+    p->k->kv_put_v(p->o.kv_type, k + p->k_bytes, hp->d_v, slot,
                    hy_slot_row(p, in->b, tok) + (size_t)i_kv * hp->d_v);
 }
 

@@ -55,14 +55,14 @@ static void gather(const pass *s)
     const hy_plan *p = s->p;
     uint32_t d_k = p->m->hp.d_k, d_v = p->m->hp.d_v, group = p->layer_group[s->in->i_layer];
     uint32_t n_page = (s->n_key + HY_PAGE_TOK - 1) / HY_PAGE_TOK;
+    uint32_t part_first = hy_part_of(p, s->in->i_layer, 0);
     float *page = p->scratch[s->w->i].mat;
     uint64_t first, last;
     hy_share((uint64_t)s->in->lp->n_kv_head * n_page, 1, s->w, &first, &last);
     for (uint64_t i = first; i < last; i++) {
         uint32_t i_kv = (uint32_t)(i / n_page), i_page = (uint32_t)(i % n_page), at = i_page * HY_PAGE_TOK;
         uint32_t id = s->row->table->page[group][i_page];
-        const uint8_t *from = id == HY_KV_NO_PAGE ? NULL : hy_kv_page(p->kv, group, id) +
-                              p->layer_off[s->in->i_layer] + i_kv * (p->k_bytes + p->v_bytes);
+        const uint8_t *from = id == HY_KV_NO_PAGE ? NULL : hy_kv_part(p->kv, group, id, part_first + i_kv);
         if (from) hy_kv_page_keys(p->o.kv_type, from, d_k, page);
         else memset(page, 0, (size_t)d_k * HY_PAGE_TOK * sizeof *page);
         put_keys(s, page, at, p->mat_k + i_kv * p->mat_k_len);

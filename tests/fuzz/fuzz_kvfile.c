@@ -15,8 +15,8 @@ enum { HEAD = 8 + 4 * 4 + 8 + 4 * 24, IDENTITY = 0x1234 };
 static void load(const void *data, size_t n)
 {
     static const hy_kv_group g[2] = {
-        { .window = 0, .n_layer = 2, .page_bytes = 256, .n_page = 16 },
-        { .window = 40, .n_layer = 1, .page_bytes = 128, .n_page = 16 },
+        { .window = 0, .n_layer = 2, .page_bytes = 256, .part_bytes = 64, .n_page = 16 },
+        { .window = 40, .n_layer = 1, .page_bytes = 128, .part_bytes = 64, .n_page = 16 },
     };
     char path[64];
     int fd = memfd_create("kvfile", MFD_CLOEXEC);

@@ -54,7 +54,8 @@ static uint32_t *cell(const world *w, const seq *s, uint32_t g, uint32_t tok)
 {
     uint32_t page = s->t.page[g][tok / HY_KV_PAGE_TOK];
     if (page == HY_KV_NO_PAGE) return NULL;
-    return (uint32_t *)(void *)hy_kv_page(w->kv, g, page) + tok % HY_KV_PAGE_TOK;
+    uint32_t i = tok % HY_KV_PAGE_TOK; /* four tokens a part */
+    return (uint32_t *)(void *)hy_kv_part(w->kv, g, page, i / 4) + i % 4;
 }
 
 static void grow(world *w, seq *s)
@@ -191,9 +192,9 @@ static void run(const hy_kv_group *group, uint32_t n_group, uint64_t seed)
 }
 
 static const hy_kv_group three[3] = {
-    { .window = 0, .n_layer = 1, .page_bytes = 64, .n_page = 24 },
-    { .window = 20, .n_layer = 1, .page_bytes = 128, .n_page = 20 },
-    { .window = 33, .n_layer = 1, .page_bytes = 64, .n_page = 24 },
+    { .window = 0, .n_layer = 1, .page_bytes = 64, .part_bytes = 16, .n_page = 24 },
+    { .window = 20, .n_layer = 1, .page_bytes = 128, .part_bytes = 16, .n_page = 20 },
+    { .window = 33, .n_layer = 1, .page_bytes = 64, .part_bytes = 16, .n_page = 24 },
 };
 
 static void full(void **state)

@@ -16,6 +16,7 @@
 
 enum { N_SCHEDULE = 10000, MAX_REQ = 40, MAX_PROMPT = 300, MAX_OUT = 100, MAX_CTX = MAX_PROMPT + MAX_OUT };
 #define SLOT_BYTES 8u
+#define PART_TOK 4u            /* tokens' slots in a part of a page */
 /* predicted / measured wait: up to a quarter, half, ... */
 enum { N_OFF = 6 };
 static const double off_bound[N_OFF] = { 0.25, 0.5, 1, 2, 4, INFINITY };
@@ -65,7 +66,8 @@ static uint64_t *cell(const world *w, const hy_page_table *t, uint32_t g, uint32
 {
     uint32_t page = t->page[g][pos / HY_KV_PAGE_TOK];
     if (page == HY_KV_NO_PAGE) fail_msg("position %u of group %u has no page", pos, g);
-    return (uint64_t *)hy_kv_page(w->kv, g, page) + pos % HY_KV_PAGE_TOK;
+    uint32_t i = pos % HY_KV_PAGE_TOK;
+    return (uint64_t *)hy_kv_part(w->kv, g, page, i / PART_TOK) + i % PART_TOK;
 }
 
 /* Computes r's share; every group must hold what a query sees. Returns the last hash. */
@@ -278,9 +280,11 @@ static void open_world(world *w, uint64_t seed, job *jobs)
     uint32_t n_seq = 1 + (uint32_t)draw(w, 12), n_step = HY_MAX(n_seq, 16 + (uint32_t)draw(w, 100));
     uint32_t need = MAX_CTX / HY_KV_PAGE_TOK + 1;
     hy_kv_group group[2] = { { .n_layer = 2, .page_bytes = HY_KV_PAGE_TOK * SLOT_BYTES,
+                               .part_bytes = PART_TOK * SLOT_BYTES,
                                .n_page = need + 1 + (uint32_t)draw(w, draw(w, 2) ? 8 : 60) } };
     w->n_group = 1 + (draw(w, 4) == 0);
-    group[1] = (hy_kv_group){ .n_layer = 3, .page_bytes = HY_KV_PAGE_TOK * SLOT_BYTES, .window = 32 };
+    group[1] = (hy_kv_group){ .n_layer = 3, .page_bytes = HY_KV_PAGE_TOK * SLOT_BYTES,
+                              .part_bytes = PART_TOK * SLOT_BYTES, .window = 32 };
     group[1].n_page = HY_MIN(group[0].n_page, ((32 + n_step) / HY_KV_PAGE_TOK + 3) * n_seq);
     w->window[1] = 32;
     hy_err err;
@@ -386,7 +390,8 @@ static void nobody_starves(void **state)
 {
     job *jobs = calloc(MAX_REQ, sizeof *jobs);
     world w = { .job = jobs, .a = 5, .b = 1, .c = 0.1, .n_group = 1 };
-    hy_kv_group group = { .n_layer = 1, .page_bytes = HY_KV_PAGE_TOK * SLOT_BYTES, .n_page = 200 };
+    hy_kv_group group = { .n_layer = 1, .page_bytes = HY_KV_PAGE_TOK * SLOT_BYTES,
+                          .part_bytes = PART_TOK * SLOT_BYTES, .n_page = 200 };
     assert_int_equal(hy_kv_open(&w.kv, &group, 1, NULL), HY_OK);
     hy_sched_opts o = { .kv = w.kv, .n_seq = 2, .n_step = 64, .n_ctx = MAX_CTX, .n_out_spare = 1, .itl_ms = 50,
                         .ttft_ms = 500 };

@@ -21,8 +21,8 @@ typedef struct seq {
 static inline hy_kv *open_pool(uint32_t n_page, uint32_t window)
 {
     const hy_kv_group g[2] = {
-        { .window = 0, .n_layer = 2, .page_bytes = 256, .n_page = n_page },
-        { .window = window, .n_layer = 1, .page_bytes = 128, .n_page = n_page },
+        { .window = 0, .n_layer = 2, .page_bytes = 256, .part_bytes = 64, .n_page = n_page },
+        { .window = window, .n_layer = 1, .page_bytes = 128, .part_bytes = 64, .n_page = n_page },
     };
     hy_kv *kv = NULL;
     assert_int_equal(hy_kv_open(&kv, g, window ? 2 : 1, NULL), HY_OK);
@@ -35,9 +35,26 @@ static inline void count_up(seq *s, int32_t first, uint32_t n)
     for (uint32_t i = 0; i < n; i++) s->ids[i] = first + (int32_t)i;
 }
 
+/* Word i of a page, counted through its parts. */
+static inline uint64_t *word(const hy_kv *kv, uint32_t g, uint32_t page, uint32_t i)
+{
+    uint32_t n = (uint32_t)(hy_kv_group_of(kv, g)->part_bytes / sizeof(uint64_t)); /* of a part */
+    return (uint64_t *)(void *)hy_kv_part(kv, g, page, i / n) + i % n;
+}
+
+/* Bytes that belong nowhere, in all pages of the group. */
+static inline void wipe(const hy_kv *kv, uint32_t g)
+{
+    const hy_kv_group *grp = hy_kv_group_of(kv, g);
+    for (uint32_t k = 0; k < grp->n_page; k++)
+        for (uint32_t i = 0; i < grp->page_bytes / grp->part_bytes; i++)
+            memset(hy_kv_part(kv, g, k, i), 0xee, (size_t)grp->part_bytes);
+}
+
+/* A token's word: the pools here have pages whose tokens are spread over several parts. */
 static inline uint64_t *cell(const hy_kv *kv, const seq *s, uint32_t g, uint32_t tok)
 {
-    return (uint64_t *)(void *)hy_kv_page(kv, g, s->t.page[g][tok / PAGE]) + tok % PAGE;
+    return word(kv, g, s->t.page[g][tok / PAGE], tok % PAGE);
 }
 
 static inline uint64_t belongs(const seq *s, uint32_t tok)

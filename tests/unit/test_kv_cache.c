@@ -233,8 +233,8 @@ static void windowed_pages_run_out(void **state)
 {
     (void)state;
     const hy_kv_group g[2] = {
-        { .window = 0, .n_layer = 2, .page_bytes = 256, .n_page = 32 },
-        { .window = 32, .n_layer = 1, .page_bytes = 128, .n_page = 8 },
+        { .window = 0, .n_layer = 2, .page_bytes = 256, .part_bytes = 64, .n_page = 32 },
+        { .window = 32, .n_layer = 1, .page_bytes = 128, .part_bytes = 64, .n_page = 8 },
     };
     hy_kv *kv = NULL;
     assert_int_equal(hy_kv_open(&kv, g, 2, NULL), HY_OK);
@@ -268,7 +268,7 @@ static void windowed_pages_run_out(void **state)
 static void all_windowed(void **state)
 {
     (void)state;
-    const hy_kv_group g = { .window = 32, .n_layer = 1, .page_bytes = 256, .n_page = 6 };
+    const hy_kv_group g = { .window = 32, .n_layer = 1, .page_bytes = 256, .part_bytes = 256, .n_page = 6 };
     hy_kv *kv = NULL;
     assert_int_equal(hy_kv_open(&kv, &g, 1, NULL), HY_OK);
     seq *s = new_seq(kv);

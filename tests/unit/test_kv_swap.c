@@ -19,10 +19,8 @@ static hy_kv_swap *open_swap(const hy_kv *kv, uint64_t bytes)
 /* Noise, so that pages do not shrink: an even page plain, an odd one compressible. */
 static void noise(hy_kv *kv, seq *s)
 {
-    for (uint32_t i = 0; i < s->t.n_page[0]; i += 2) {
-        uint64_t *p = (uint64_t *)(void *)hy_kv_page(kv, 0, s->t.page[0][i]);
-        for (uint32_t k = PAGE; k < 32; k++) p[k] = hy_rng_at(5, i, k);
-    }
+    for (uint32_t i = 0; i < s->t.n_page[0]; i += 2)
+        for (uint32_t k = PAGE; k < 32; k++) *word(kv, 0, s->t.page[0][i], k) = hy_rng_at(5, i, k);
 }
 
 static void out_and_in(void **state)
@@ -45,8 +43,8 @@ static void out_and_in(void **state)
     assert_int_not_equal(ta, tb);
     assert_int_equal(hy_kv_free_pages(kv, 0), 40);
     assert_int_equal(hy_kv_free_pages(kv, 1), 40);
-    for (uint32_t i = 0; i < 40; i++) memset(hy_kv_page(kv, 0, i), 0xee, 256);
-    for (uint32_t i = 0; i < 40; i++) memset(hy_kv_page(kv, 1, i), 0xee, 128);
+    wipe(kv, 0);
+    wipe(kv, 1);
     assert_int_equal(hy_kv_swap_in(sw, kv, &b->t, tb, NULL), HY_OK);
     assert_int_equal(hy_kv_swap_in(sw, kv, &a->t, ta, NULL), HY_OK);
     assert_int_equal(a->t.n_tok, 200);
@@ -54,8 +52,8 @@ static void out_and_in(void **state)
     assert_int_equal(hy_kv_free_pages(kv, 1), 40 - 4 - 3);
     read_back(kv, a);
     read_back(kv, b);
-    const uint64_t *p = (const uint64_t *)(const void *)hy_kv_page(kv, 0, a->t.page[0][4]);
-    for (uint32_t k = PAGE; k < 32; k++) assert_true(p[k] == hy_rng_at(5, 4, k));
+    for (uint32_t i = 0; i < 13; i += 2)
+        for (uint32_t k = PAGE; k < 32; k++) assert_true(*word(kv, 0, a->t.page[0][i], k) == hy_rng_at(5, i, k));
     sound(kv, a, b);
     hy_kv_swap_stats st;
     hy_kv_swap_stats_of(sw, &st);
@@ -75,7 +73,7 @@ static void out_and_in(void **state)
 static void full_file_and_full_pool(void **state)
 {
     (void)state;
-    const hy_kv_group g = { .n_layer = 1, .page_bytes = 40000, .n_page = 12 };
+    const hy_kv_group g = { .n_layer = 1, .page_bytes = 40000, .part_bytes = 4000, .n_page = 12 };
     hy_kv *kv = NULL;
     assert_int_equal(hy_kv_open(&kv, &g, 1, NULL), HY_OK);
     hy_kv_swap *sw = open_swap(kv, 256 * HY_KIB); /* 4 blocks of 64 KiB: 6 pages of noise */
@@ -83,7 +81,7 @@ static void full_file_and_full_pool(void **state)
     fill(kv, a, 96);
     fill(kv, b, 96);
     for (uint32_t i = 0; i < 12; i++)
-        for (uint32_t k = 0; k < 5000; k++) ((uint64_t *)(void *)hy_kv_page(kv, 0, i))[k] = hy_rng_at(1, i, k);
+        for (uint32_t k = 0; k < 5000; k++) *word(kv, 0, i, k) = hy_rng_at(1, i, k);
     hy_err err = { 0 };
     uint32_t ta, tb;
     assert_int_equal(hy_kv_swap_out(sw, kv, &a->t, 96, &ta, NULL), HY_OK);
@@ -103,7 +101,9 @@ static void full_file_and_full_pool(void **state)
         hy_kv_swap_drop(sw, ta);
         hy_kv_swap_drop(sw, ta);
         fill(kv, a, 96);
-        for (uint32_t k = 0; k < 6; k++) memcpy(hy_kv_page(kv, 0, a->t.page[0][k]), hy_kv_page(kv, 0, 11), 40000);
+        for (uint32_t k = 0; k < 6; k++)
+            for (uint32_t p = 0; p < 10; p++)
+                memcpy(hy_kv_part(kv, 0, a->t.page[0][k], p), hy_kv_part(kv, 0, 11, p), 4000);
     }
     assert_int_equal(hy_kv_swap_out(sw, kv, &a->t, 97, &ta, NULL), HY_E_ARG);
     assert_int_equal(hy_kv_swap_out(sw, kv, &a->t, 0, &ta, NULL), HY_E_ARG);
