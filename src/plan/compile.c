@@ -368,11 +368,11 @@ static hy_status init_kv(hy_plan *p, hy_err *err)
 {
     const hy_hparams *hp = &p->m->hp;
     hy_kv_group group[HY_KV_GROUPS_MAX];
-    uint64_t at[HY_KV_GROUPS_MAX] = { 0 };
+    uint32_t at[HY_KV_GROUPS_MAX] = { 0 };
     p->layer_group = hy_arena_alloc(p->arena, hp->n_layer, 1);
-    p->layer_off = HY_ARENA_NEW(p->arena, uint64_t, hp->n_layer);
+    p->layer_part = HY_ARENA_NEW(p->arena, uint32_t, hp->n_layer);
     uint16_t *index = HY_ARENA_NEW(p->arena, uint16_t, hp->n_layer);
-    if (!p->layer_group || !p->layer_off || !index)
+    if (!p->layer_group || !p->layer_part || !index)
         return hy_fail_memory(err, "layer table", hp->n_layer * sizeof(uint64_t));
     p->n_group = hy_model_kv_groups(p->m, p->o.kv_type, group, p->layer_group, index);
     if (p->n_group == 0)
@@ -390,8 +390,8 @@ static hy_status init_kv(hy_plan *p, hy_err *err)
             return hy_fail(err, HY_E_FORMAT, "layer %u: %u heads over %u KV heads", l, lp->n_head,
                            lp->n_kv_head);
         uint8_t g = p->layer_group[l];
-        p->layer_off[l] = at[g];
-        at[g] += lp->n_kv_head * (p->k_bytes + p->v_bytes);
+        p->layer_part[l] = at[g];
+        at[g] += lp->n_kv_head;
         p->head_per_kv = HY_MAX(p->head_per_kv, lp->n_head / lp->n_kv_head);
         p->n_kv_max = HY_MAX(p->n_kv_max, lp->n_kv_head);
     }

@@ -136,7 +136,7 @@ struct hy_plan {
     uint32_t n_group;
     uint32_t group_window[HY_KV_GROUPS_MAX], group_layers[HY_KV_GROUPS_MAX];
     uint8_t *layer_group;
-    uint64_t *layer_off;                /* bytes of a page's parts before the layer's first one: hy_part_of */
+    uint32_t *layer_part;               /* of a page of its group: the part of the layer's KV head 0 */
     uint64_t k_bytes, v_bytes;
     uint32_t head_per_kv, n_kv_max;     /* largest over the layers */
     uint32_t att_block;                 /* tokens of a row stacked as queries */
@@ -171,7 +171,7 @@ struct hy_plan {
 /* The part of a page of its group that is the layer's KV head's. */
 HY_INLINE uint32_t hy_part_of(const hy_plan *p, uint32_t i_layer, uint32_t i_kv)
 {
-    return (uint32_t)(p->layer_off[i_layer] / (p->k_bytes + p->v_bytes)) + i_kv;
+    return p->layer_part[i_layer] + i_kv;
 }
 
 /* compile.c */
