@@ -9,71 +9,85 @@
 
 #define ACT8_TINY 0x1p-100f /* as in scalar/vec.c */
 
-/* What a group's two largest magnitudes, as bits, make of it but for its codes and their sums; inv: what each half's
- * values are multiplied by. False: it is all zeros, or not finite, and done. */
-HY_INLINE bool act8_steps(const uint32_t *top, hy_act_group *to, float *inv)
+/* Two groups' halves side by side. */
+typedef uint32_t u4 __attribute__((vector_size(16)));
+typedef int32_t i4 __attribute__((vector_size(16)));
+typedef float f4 __attribute__((vector_size(16)));
+HY_INLINE u4 other_half(u4 v) { return __builtin_shufflevector(v, v, 1, 0, 3, 2); }
+HY_INLINE u4 least_of(u4 a, u4 b)
 {
-    bool big = top[1] > top[0];
-    uint32_t most = top[big], n = (most - top[!big]) >> 23;
-    float amax = hy_bits_f32(most);
-    if (most >= 0x7f800000u || amax < ACT8_TINY) {
-        memset(to, 0, sizeof *to);
-        to->m[0] = to->m[1] = 0x10001;
-        if (most >= 0x7f800000u) to->d = to->s = hy_bits_f32(0x7fc00000u);
-        return false;
-    }
-    n = HY_MIN(n, HY_ACT_SHIFT_MAX);
-    inv[big] = 127.0f / amax;
-    inv[!big] = hy_bits_f32(hy_f32_bits(inv[big]) + (n << 23));
-    to->d = hy_bits_f32(hy_f32_bits(amax / 127.0f) - (n << 23)); /* no exponent comes near its ends */
-    to->e[big] = (int32_t)n;
-    to->e[!big] = 0;
-    to->m[big] = 0x10001 << n;
-    to->m[!big] = 0x10001;
+    u4 less = (u4)(a < b);
+    return (a & less) | (b & ~less);
+}
+
+typedef struct steps4 {
+    u4 e;
+    f4 d, inv;                 /* inv: what the halves' values are multiplied by */
+} steps4;
+
+/* False where a group is all zeros or not finite; top: the largest magnitudes of the halves, as bits. Which half is larger is
+ * anybody's guess, so there is no branch on it. No exponent comes near its ends. */
+HY_INLINE bool act8_steps(u4 top, steps4 *o)
+{
+    const u4 max = { HY_ACT_SHIFT_MAX, HY_ACT_SHIFT_MAX, HY_ACT_SHIFT_MAX, HY_ACT_SHIFT_MAX };
+    const uint32_t tiny = hy_f32_bits(ACT8_TINY);
+    u4 least = least_of(top, other_half(top)), most = top + other_half(top) - least;
+    if (most[0] - tiny >= 0x7f800000u - tiny || most[2] - tiny >= 0x7f800000u - tiny) return false;
+    o->e = least_of((top - least) >> 23, max);
+    u4 n = o->e + other_half(o->e);
+    o->inv = (f4)((u4)(127.0f / (f4)most) + ((n - o->e) << 23));
+    o->d = (f4)((u4)((f4)most / 127.0f) - (n << 23));
     return true;
 }
 
-/* b: -128 times the sum of each half's codes. */
-HY_INLINE void act8_sums(hy_act_group *to, const int32_t *b)
+/* Group i of the two; b: -128 times the sum of each half's codes. */
+HY_INLINE void act8_finish(const steps4 *o, const u4 *b, hy_act_group *to, int i)
 {
-    int32_t b1 = b[1] * (1 << to->e[1]), all = b[0] * (1 << to->e[0]) + b1;
-    to->b[0] = all;
-    to->b[1] = b1;
-    to->s = (float)-all * 0x1p-7f * to->d; /* the first product is exact */
+    u4 m = (u4){ 0x10001, 0x10001, 0x10001, 0x10001 } << o->e, shifted = *b << o->e, all = shifted + other_half(shifted);
+    f4 sum = __builtin_convertvector(-(i4)all, f4) * 0x1p-7f * o->d; /* the first product is exact */
+    memcpy(to->e, (const uint32_t *)&o->e + 2 * i, sizeof to->e);
+    memcpy(to->m, (const uint32_t *)&m + 2 * i, sizeof to->m);
+    to->d = o->d[2 * i];
+    to->s = sum[2 * i];
+    to->b[0] = (int32_t)all[2 * i];
+    to->b[1] = (int32_t)shifted[2 * i + 1];
 }
 
-HY_INLINE v16 act8_codes(const float *x, float inv)
+HY_INLINE v16 act8_codes(v16 x, float inv)
 {
     v16 magic = v_set1(HY_EXP_MAGIC);
-    return v_sub(v_add(v_mul(v_load(x), v_set1(inv)), magic), magic);
+    return v_sub(v_add(v_mul(x, v_set1(inv)), magic), magic);
 }
 
-/* Two groups: their maxima and sums are folded together. False where one is not plain (zeros, or not finite): they are to
- * be done one by one. */
+/* Two groups: their maxima and sums are folded together. False, and nothing done, where one is not plain. */
 HY_INLINE bool act8_two(const float *x, hy_act_group *to)
 {
     v16 v[4];
-    uint32_t top[4];
-    int32_t b[4];
-    float inv[4];
+    u4 top, b;
+    steps4 o;
     for (int i = 0; i < 4; i++) v[i] = v_load(x + 16 * i);
-    v_tops4(v, top);
-    if (!act8_steps(top, to, inv) || !act8_steps(top + 2, to + 1, inv + 2)) return false;
-    for (int i = 0; i < 4; i++) v[i] = act8_codes(x + 16 * i, inv[i]);
-    v_store4_i8(to[0].q, to[1].q, v, b);
-    act8_sums(to, b);
-    act8_sums(to + 1, b + 2);
+    v_tops4(v, (uint32_t *)&top);
+    if (!act8_steps(top, &o)) return false;
+    for (int i = 0; i < 4; i++) v[i] = act8_codes(v[i], o.inv[i]);
+    v_store4_i8(to[0].q, to[1].q, v, (int32_t *)&b);
+    act8_finish(&o, &b, to, 0);
+    act8_finish(&o, &b, to + 1, 1);
     return true;
 }
 
 static void act8_one(const float *x, hy_act_group *to)
 {
-    uint32_t top[2] = { v_top_bits(v_load(x)), v_top_bits(v_load(x + 16)) };
-    float inv[2];
-    int32_t b[2];
-    if (!act8_steps(top, to, inv)) return;
-    for (int h = 0; h < 2; h++) b[h] = -128 * v_store_i8(to->q + 16 * h, act8_codes(x + 16 * h, inv[h]));
-    act8_sums(to, b);
+    uint32_t t0 = v_top_bits(v_load(x)), t1 = v_top_bits(v_load(x + 16));
+    steps4 o;
+    if (!act8_steps((u4){ t0, t1, t0, t1 }, &o)) {
+        memset(to, 0, sizeof *to);
+        to->m[0] = to->m[1] = 0x10001;
+        if (HY_MAX(t0, t1) >= 0x7f800000u) to->d = to->s = hy_bits_f32(0x7fc00000u);
+        return;
+    }
+    uint32_t b0 = -128u * (uint32_t)v_store_i8(to->q, act8_codes(v_load(x), o.inv[0]));
+    uint32_t b1 = -128u * (uint32_t)v_store_i8(to->q + 16, act8_codes(v_load(x + 16), o.inv[1]));
+    act8_finish(&o, &(u4){ b0, b1, b0, b1 }, to, 0);
 }
 
 static void act8(const float *x, uint64_t k, hy_act8 to)
