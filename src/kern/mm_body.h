@@ -43,10 +43,11 @@
 #endif
 #define KB (MM_PAIR == 2 ? 20 : 24) /* groups decoded at a time for many tokens: 18 KB of L1 at most, 25 for pairs */
 #define NB 128                 /* tokens a block */
-/* Bytes from the group in use to the one that is asked for. One token leaves the processor's own prefetch
- * enough to do, and does best near it; several need longer for a group, and so does Q6_K, whose two planes of codes
- * are read side by side (Zen 4: docs/performance.md). */
-#define AHEAD(t, n) ((n) == 1 && (t) != HY_Q_Q6_K && !hy_pf_float(t) ? 1088 : 8256)
+/* Bytes from the group in use to the one that is asked for. One token leaves the processor's own prefetch enough to do where a
+ * group is four lines or more, and does best near it; several tokens, narrower groups and floats need longer for a byte, and so
+ * does Q6_K, whose two planes of codes are read side by side (Zen 4: docs/performance.md). */
+#define NEAR(t, n) ((n) == 1 && !hy_pf_float(t) && (t) != HY_Q_Q6_K && hy_pf_group_codes(t, MM_P) >= 256)
+#define AHEAD(t, n) (NEAR(t, n) ? 1088 : 8256)
 #define FEW_F 32               /* up to so many tokens float weights are used as they are read, again from L2 for every MM_TILE */
 #define FEW_GROUPS 16          /* a multiple of every type's strip */
 #define UNROLL _Pragma("GCC unroll 16")
