@@ -44,10 +44,13 @@
 #define KB (MM_PAIR == 2 ? 20 : 24) /* groups decoded at a time for many tokens: 18 KB of L1 at most, 25 for pairs */
 #define NB 128                 /* tokens a block */
 /* Bytes from the group in use to the one that is asked for. One token leaves the processor's own prefetch enough to do where a
- * group is four lines or more, and does best near it; several tokens, narrower groups and floats need longer for a byte, and so
- * does Q6_K, whose two planes of codes are read side by side (Zen 4: docs/performance.md). */
-#define NEAR(t, n) ((n) == 1 && !hy_pf_float(t) && (t) != HY_Q_Q6_K && hy_pf_group_codes(t, MM_P) >= 256)
-#define AHEAD(t, n) (NEAR(t, n) ? 1088 : 8256)
+ * group is four lines or more, or (of strips of two) a panel less than a page, and does best near it; several tokens, narrower
+ * groups and floats need longer for a byte, and so does Q6_K, whose two planes of codes are read side by side. All measured (Zen 4:
+ * docs/performance.md). */
+#define NEAR(t, n, w)                                                                              \
+    ((n) == 1 && !hy_pf_float(t) && (t) != HY_Q_Q6_K &&                                            \
+     (hy_pf_group_codes(t, MM_P) >= 256 || (hy_pf_strip(t) == 2 && (w)->panel_bytes < 4096)))
+#define AHEAD(t, n, w) (NEAR(t, n, w) ? 1088 : 8256)
 #define FEW_F 32               /* up to so many tokens float weights are used as they are read, again from L2 for every MM_TILE */
 #define FEW_GROUPS 16          /* a multiple of every type's strip */
 #define UNROLL _Pragma("GCC unroll 16")
@@ -369,7 +372,7 @@ HY_INLINE void few_tokens(hy_qtype t, const hy_mm *m, few_fn *run)
             for (uint32_t t0 = 0; t0 < m->n_tok; t0 += MM_TILE) {
                 end = at;
                 run(&end, HY_MIN(step, n_group - g), x, off + t0, acc + t0 * MM_P, g == 0,
-                    t0 ? 0 : AHEAD(t, m->n_tok), th, HY_MIN(MM_TILE, m->n_tok - t0));
+                    t0 ? 0 : AHEAD(t, m->n_tok, m->w), th, HY_MIN(MM_TILE, m->n_tok - t0));
             }
             at = end;
         }
@@ -622,7 +625,7 @@ HY_INLINE void few_f(hy_qtype t, const hy_mm *m, uint64_t i, uint32_t t0, const 
         uint64_t i_p = i + (uint64_t)p, i_then = i_p + (uint64_t)np;
         w[p] = hy_panel_at(m->w, i_p);
         th[p] = then_at(m, i_p + 1, i_then < m->panel_last ? hy_panel_at(m->w, i_then) : next);
-        if (next && i_then >= m->panel_last) next += AHEAD(t, n);
+        if (next && i_then >= m->panel_last) next += AHEAD(t, n, m->w);
     }
     UNROLL for (int j = 0; j < n; j++) {
         uint32_t tok = t0 + (uint32_t)j;
@@ -631,7 +634,7 @@ HY_INLINE void few_f(hy_qtype t, const hy_mm *m, uint64_t i, uint32_t t0, const 
     }
     while (k < n_k) {
         uint64_t end = HY_MIN(k + 4, n_k);
-        UNROLL for (int p = 0; p < np; p++) prefetch(ahead_of(w[p], AHEAD(t, n), th[p]), 4 * bytes);
+        UNROLL for (int p = 0; p < np; p++) prefetch(ahead_of(w[p], AHEAD(t, n, m->w), th[p]), 4 * bytes);
         for (; k < end; k++) {
             VF v[2];
             UNROLL for (int p = 0; p < np; p++) {
