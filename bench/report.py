@@ -65,15 +65,15 @@ def table(data, names):
     return "| " + " | ".join(head) + " |\n|" + " --- |" * len(head) + "\n" + "\n".join(rows) + "\n\n"
 
 
-def behind(data, notes):
-    """Every shape where a peer is ahead, with the reason from notes.json."""
+def behind(data, notes, machine_name):
+    """Every shape where a peer is ahead, with the reason from notes.json: of this machine, or of all."""
     lines = []
     for model in data["models"]:
         for name in res.SHOWN:
             them = res.ratio(data, model, name)
             if not them or them[0] >= 0.995:
                 continue
-            why = notes.get("%s|%s" % (model, name)) or notes.get("%s|" % model) or notes.get("|%s" % name)
+            why = next((notes[k] for p in (machine_name + "|", "") for k in (p + "%s|%s" % (model, name), p + model + "|") if k in notes), None)
             lines.append("- %s, %s: %.2f of %s. %s" % (model, res.title(name), them[0], them[1], why or "Not explained yet."))
     if not any(res.ratio(data, m, n) for m in data["models"] for n in res.SHOWN):
         return ""
@@ -103,9 +103,10 @@ def generated():
     out = []
     for path in paths:
         data = res.load(path)
-        out.append("## %s\n\n%s" % (os.path.basename(path)[:-len(".json")], machine(data)))
+        name = os.path.basename(path)[:-len(".json")]
+        out.append("## %s\n\n%s" % (name, machine(data)))
         out += ["### %s\n\n%s" % (title, t) for title, names in GROUPS for t in [table(data, names)] if t]
-        out += [behind(data, notes), kernels(data)]
+        out += [behind(data, notes, name), kernels(data)]
     return "".join(out).rstrip("\n") + "\n"
 
 

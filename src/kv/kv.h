@@ -13,7 +13,7 @@
  *      | part 0                | part 1                | ... | last part | part 0
  *      | page 0 | 1 | ... | 15 | page 0 | 1 | ... | 15 |     |           | page 16 | 17 | ...
  *
- * (Parts that lay a whole page apart cost a decode at depth 4096 3 to 14 % of its speed: TLB misses and rows of DRAM.)
+ * (Parts that lay a whole page apart cost TLB misses and rows of DRAM: docs/performance.md, "Decoding in long contexts".)
  * The last chunk is whole too: places of pages from n_page on are address space that nobody writes.
  * Owner: engine thread. Workers find keys and values through hy_kv_part. */
 #ifndef HY_KV_H
