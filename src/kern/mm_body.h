@@ -203,7 +203,7 @@ HY_INLINE const hy_act_group *x_at(const hy_act_group *x, size_t off)
     return (const hy_act_group *)(const void *)((const uint8_t *)x + off);
 }
 
-/* -128 times the sum of half h's codes as they are scaled, in units of the type's offset. */
+/* Minus the type's offset times the sum of half h's codes, as they are scaled. */
 HY_INLINE VI x_less(hy_qtype t, const hy_act_group *x, int h)
 {
     VI b = v_bcast32(x->b + h);
