@@ -86,10 +86,15 @@ class Bench(unittest.TestCase):
         text = report.table(d, ["pp128", "tg@0"])
         self.assertIn("| m | decode | 50.0 (40.0–60.0) | 50 % | 25.0 · 25 % | 40.0 · 40 % | 1.25 |", text)
         self.assertIn("**0.50**", text)
-        behind = report.behind(d, {"m|pp128": "Because of this."})
+        behind = report.behind(d, {"m|pp128": "Because of this."}, "here")
         self.assertIn("prefill of 128: 0.50 of llama. Because of this.", behind)
         self.assertIn("peak memory: 0.75 of llama. Not explained yet.", behind)
         self.assertNotIn("decode", behind)
+        notes = {"m|pp128": "Because of this.", "there|m|pp128": "Not here.", "here|m|": "A reason of this machine's."}
+        behind = report.behind(d, notes, "here")
+        self.assertIn("prefill of 128: 0.50 of llama. A reason of this machine's.", behind)
+        self.assertIn("peak memory: 0.75 of llama. A reason of this machine's.", behind)
+        self.assertIn("Because of this.", report.behind(d, notes, "elsewhere"))
         self.assertIn("Test CPU", report.machine(d))
 
     def test_speculation(self):
@@ -162,6 +167,10 @@ class Bench(unittest.TestCase):
             self.assertNotIn("[1/", r.stdout)
             self.assertEqual(results.load(out)["cells"], data["cells"])
             self.assertIn("prefill of 512", go("--report").stdout)
+            r = go("--fresh", "--groups", "batch")  # of the shapes only those
+            self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+            self.assertEqual(sorted(results.load(out)["cells"]), ["tiny|hayate|b1", "tiny|hayate|b2"])
+            self.assertIn("not known: much", go("--groups", "much").stderr)
 
 
 if __name__ == "__main__":
