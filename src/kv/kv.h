@@ -14,7 +14,7 @@
  *      | page 0 | 1 | ... | 15 | page 0 | 1 | ... | 15 |     |           | page 16 | 17 | ...
  *
  * (Parts that lay a whole page apart cost TLB misses and rows of DRAM: docs/performance.md, "Decoding in long contexts".)
- * The last chunk is whole too: places of pages from n_page on are address space that nobody writes.
+ * The last chunk has as many pages as are left, so the region is n_page * page_bytes long.
  * Owner: engine thread. Workers find keys and values through hy_kv_part. */
 #ifndef HY_KV_H
 #define HY_KV_H
@@ -129,8 +129,7 @@ hy_status hy_kv_load(hy_kv *kv, const char *path, uint64_t identity, uint64_t te
  * Owner:  the pool keeps the memory; the page is held by who asks, and written only while nobody else holds it.
  * Thread: any, while a step runs. Two multiplications: once for each page of a tile is cheap. */
 uint8_t *hy_kv_part(const hy_kv *kv, uint32_t group, uint32_t page, uint32_t i_part);
-/* The group's whole region, for whoever asks how much of it is in memory: as it lies, up to the last chunk's end, so
- * a little longer than its n_page pages. */
+/* The group's whole region, for whoever asks how much of it is in memory. */
 const void *hy_kv_region(const hy_kv *kv, uint32_t group, uint64_t *n_bytes);
 uint32_t hy_kv_free_pages(const hy_kv *kv, uint32_t group);
 const hy_kv_group *hy_kv_group_of(const hy_kv *kv, uint32_t group);

@@ -19,8 +19,8 @@ static hy_status check_group(const hy_kv_group *g, uint32_t i, hy_err *err)
 static hy_status open_pool(hy_kv_pool *p, const hy_kv_group *g, uint32_t i, hy_err *err)
 {
     HY_TRY(check_group(g, i, err));
-    uint64_t bytes, n_chunk = g->n_page / HY_KV_CHUNK + (g->n_page % HY_KV_CHUNK != 0);
-    if (!hy_mul_u64(g->page_bytes, HY_KV_CHUNK, &p->chunk_bytes) || !hy_mul_u64(p->chunk_bytes, n_chunk, &bytes) ||
+    uint64_t bytes;
+    if (!hy_mul_u64(g->page_bytes, HY_KV_CHUNK, &p->chunk_bytes) || !hy_mul_u64(g->page_bytes, g->n_page, &bytes) ||
         bytes > SIZE_MAX)
         return hy_fail(err, HY_E_LIMIT, "kv group %u: %u pages of %" PRIu64 " bytes overflow", i,
                        g->n_page, g->page_bytes);
@@ -100,8 +100,9 @@ void hy_kv_drop(hy_kv *kv, uint32_t g, uint32_t page, bool used)
 uint8_t *hy_kv_part(const hy_kv *kv, uint32_t group, uint32_t page, uint32_t i_part)
 {
     const hy_kv_pool *p = &kv->pool[group];
-    uint64_t i = (uint64_t)i_part * HY_KV_CHUNK + page % HY_KV_CHUNK; /* in the chunk */
-    return p->mem + page / HY_KV_CHUNK * p->chunk_bytes + i * p->g.part_bytes;
+    uint32_t chunk = page / HY_KV_CHUNK;
+    uint32_t width = chunk < p->g.n_page / HY_KV_CHUNK ? HY_KV_CHUNK : p->g.n_page % HY_KV_CHUNK; /* pages of it */
+    return p->mem + chunk * p->chunk_bytes + ((uint64_t)i_part * width + page % HY_KV_CHUNK) * p->g.part_bytes;
 }
 
 const void *hy_kv_region(const hy_kv *kv, uint32_t group, uint64_t *n_bytes)

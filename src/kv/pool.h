@@ -12,8 +12,8 @@
 typedef struct hy_kv_pool {
     hy_kv_group g;
     uint8_t *mem;              /* [chunk][part][page of the chunk][part_bytes]: kv.h has the drawing */
-    uint64_t mem_bytes;        /* whole chunks */
-    uint64_t chunk_bytes;
+    uint64_t mem_bytes;        /* n_page * page_bytes */
+    uint64_t chunk_bytes;      /* of a whole one */
     uint32_t n_part;           /* of a page */
     uint32_t *ref;             /* [n_page]: tables, and the cache, that hold the page; 0: free */
     uint32_t *node;            /* [n_page]: the cache's node of the page, or HY_KV_NO_NODE */

@@ -373,7 +373,7 @@ static hy_status init_kv(hy_plan *p, hy_err *err)
     p->layer_part = HY_ARENA_NEW(p->arena, uint32_t, hp->n_layer);
     uint16_t *index = HY_ARENA_NEW(p->arena, uint16_t, hp->n_layer);
     if (!p->layer_group || !p->layer_part || !index)
-        return hy_fail_memory(err, "layer table", hp->n_layer * sizeof(uint64_t));
+        return hy_fail_memory(err, "layer table", hp->n_layer * 7ull);
     p->n_group = hy_model_kv_groups(p->m, p->o.kv_type, group, p->layer_group, index);
     if (p->n_group == 0)
         return hy_fail(err, HY_E_UNSUPPORTED, "layers with more than %u different windows",
