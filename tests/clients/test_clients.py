@@ -43,11 +43,15 @@ def model(oai):
 
 # ---- openai --------------------------------------------------------------------------------------------
 
-def test_chat_stream_equals_whole(oai, model):
-    whole = oai.chat.completions.create(model=model, messages=ASK, max_tokens=24, temperature=0)
-    with oai.chat.completions.stream(model=model, messages=ASK, max_tokens=24, temperature=0) as s:
+@pytest.mark.parametrize("more", [{"max_tokens": 24}, {"max_tokens": 60, "stop": ["e"]}], ids=["cut short or not", "ended"])
+def test_chat_stream_equals_whole(oai, model, more):
+    whole = oai.chat.completions.create(model=model, messages=ASK, temperature=0, **more)
+    with oai.chat.completions.stream(model=model, messages=ASK, temperature=0, **more) as s:
         text = "".join(e.delta for e in s if e.type == "content.delta")
-        final = s.get_final_completion()
+        final = s.current_completion_snapshot  # the client gives no final one of an answer that was cut short
+        if "stop" in more:
+            final = s.get_final_completion()
+            assert final.choices[0].finish_reason == "stop"
     assert text == final.choices[0].message.content == whole.choices[0].message.content
     assert final.choices[0].finish_reason == whole.choices[0].finish_reason
 
