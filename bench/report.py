@@ -73,7 +73,8 @@ def behind(data, notes, machine_name):
             them = res.ratio(data, model, name)
             if not them or them[0] >= 0.995:
                 continue
-            why = next((notes[k] for p in (machine_name + "|", "") for k in (p + "%s|%s" % (model, name), p + model + "|") if k in notes), None)
+            keys = ["%s|%s" % (model, name), "%s|" % model, "|%s" % name]
+            why = next((notes[k] for k in [machine_name + "|" + k for k in keys] + keys if k in notes), None)
             lines.append("- %s, %s: %.2f of %s. %s" % (model, res.title(name), them[0], them[1], why or "Not explained yet."))
     if not any(res.ratio(data, m, n) for m in data["models"] for n in res.SHOWN):
         return ""

@@ -203,12 +203,17 @@ HY_INLINE const hy_act_group *x_at(const hy_act_group *x, size_t off)
     return (const hy_act_group *)(const void *)((const uint8_t *)x + off);
 }
 
-/* Minus the type's offset times the sum of half h's codes, as they are scaled. */
-HY_INLINE VI x_less(hy_qtype t, const hy_act_group *x, int h)
+/* -128 times the sum of half h's codes, as they are scaled. */
+HY_INLINE VI x_b(const hy_act_group *x, int h)
 {
     VI b = v_bcast32(x->b + h);
-    if (h == 0) b = v_sub32(b, v_bcast32(x->b + 1));
-    return mm_offset(t) == 128 ? b : v_sra32(b, __builtin_ctz(128u / (unsigned)mm_offset(t)));
+    return h ? b : v_sub32(b, v_bcast32(x->b + 1));
+}
+/* Takes the type's offset off a sum of dots; b: -128 times the sum of the same codes. */
+HY_INLINE VI off_codes(hy_qtype t, VI sum, VI b)
+{
+    if (!mm_offset(t)) return sum;
+    return v_add32(sum, mm_offset(t) == 128 ? b : v_sra32(b, __builtin_ctz(128u / (unsigned)mm_offset(t))));
 }
 
 /* The integer dots of half h for n tokens and np panels, whose groups are w and w + KB, onto sum. A vector of codes is loaded
@@ -223,11 +228,7 @@ HY_INLINE void half_dots(hy_qtype t, const dec *w, const int np, int h, const hy
 /* The float part for one token and panel where a group has one scale; sum: both halves. */
 HY_INLINE VF onto(hy_qtype t, const dec *w, const hy_act_group *x, VI sum, VF acc)
 {
-    if (mm_offset(t)) {
-        VI b = v_bcast32(x->b);
-        if (mm_offset(t) != 128) b = v_sra32(b, __builtin_ctz(128u / (unsigned)mm_offset(t)));
-        sum = v_add32(sum, b);
-    }
+    sum = off_codes(t, sum, v_bcast32(x->b));
     acc = f_fma(f_mul(f_i32(sum), w->ws[0]), f_set(&x->d), acc);
     return hy_pf_has_min(t) ? f_fma(f_set(&x->s), w->wm[0], acc) : acc;
 }
@@ -235,14 +236,13 @@ HY_INLINE VF onto(hy_qtype t, const dec *w, const hy_act_group *x, VI sum, VF ac
 /* Where each half has its own: what a half adds to u. */
 HY_INLINE VF half_onto(hy_qtype t, const dec *w, const hy_act_group *x, int h, VI sum, VF u)
 {
-    if (mm_offset(t)) sum = v_add32(sum, x_less(t, x, h));
+    sum = off_codes(t, sum, x_b(x, h));
     return h ? f_fma(f_i32(sum), w->ws[1], u) : f_mul(f_i32(sum), w->ws[0]);
 }
 HY_INLINE VF minima_onto(const dec *w, const hy_act_group *x, VF u)
 {
-    VI b1 = v_bcast32(x->b + 1), b0 = v_sub32(v_bcast32(x->b), b1);
-    u = f_fma(f_i32(v_sra32(b0, 7)), f_neg(w->wm[0]), u);
-    return f_fma(f_i32(v_sra32(b1, 7)), f_neg(w->wm[1]), u);
+    u = f_fma(f_i32(v_sra32(x_b(x, 0), 7)), f_neg(w->wm[0]), u);
+    return f_fma(f_i32(v_sra32(x_b(x, 1), 7)), f_neg(w->wm[1]), u);
 }
 
 /* One group for n tokens and np panels. */

@@ -25,11 +25,13 @@ static void act8_group(const float *x, hy_act_group *to)
     if (most >= 0x7f800000u || amax < ACT8_TINY) return;
     /* a difference of bits is one of exponents, less one where the larger has the smaller mantissa: floor(log2(ratio)) */
     int big = top[1] > top[0], n = (int)HY_MIN((most - top[!big]) >> 23, HY_ACT_SHIFT_MAX), sum[2] = {0, 0};
+    float inv[2];
+    inv[big] = 127.0f / amax;
+    inv[!big] = ldexpf(inv[big], n);
     to->e[big] = n;
     to->m[big] = 0x10001 * (1 << n);
     for (int i = 0; i < 32; i++) {
-        float inv = i / 16 == big ? 127.0f / amax : ldexpf(127.0f / amax, n);
-        float r = x[i] * inv + HY_EXP_MAGIC; /* product and sum each rounded: nearest even */
+        float r = x[i] * inv[i / 16] + HY_EXP_MAGIC; /* product and sum each rounded: nearest even */
         to->q[i] = (int8_t)(int32_t)(r - HY_EXP_MAGIC);
         sum[i / 16] += to->q[i] * (1 << to->e[i / 16]);
     }
