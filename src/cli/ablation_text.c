@@ -46,18 +46,24 @@ static const char *with_spread(const json_t *row, const char *key, char out[40])
     path[strlen(path) - 1] = '1';
     spread = spread && ablation_number(row, path, &most) && v > 0 && ablation_number(row, "repeats", &n) && n > 1;
     double share = spread ? 50 * (most - least) / v : 0;
-    if (share > 99) snprintf(out, 40, "%s ±>99%%", m);
+    if (share > 99) snprintf(out, 40, "%s±>99%%", m); /* a row of the widest cells still has 100 columns */
     else if (spread) snprintf(out, 40, "%s ±%.0f%%", m, share);
     else snprintf(out, 40, "%s", m);
     return out;
 }
 
-/* Right-aligned in a column; ± is one column and two bytes. */
-static void cell(hy_buf *out, const char *text, int width)
+static int columns_of(const char *s, size_t n)
 {
-    int len = 0;
-    for (const char *s = text; *s; s++) len += ((unsigned char)*s & 0xC0) != 0x80;
-    hy_buf_printf(out, "%*s%s", width > len ? width - len : 0, "", text);
+    int columns = 0;
+    for (size_t i = 0; i < n; i++) columns += ((unsigned char)s[i] & 0xC0) != 0x80; /* ± is one column and two bytes */
+    return columns;
+}
+
+/* Right-aligned to column `end` of the line that began at `line`; one that is too wide takes from the blanks of the next. */
+static void cell(hy_buf *out, size_t line, const char *text, int end)
+{
+    int at = columns_of(out->data + line, out->len - line), room = end - at - columns_of(text, strlen(text));
+    hy_buf_printf(out, "%*s%s", room > 1 ? room : 1, "", text);
 }
 
 static void put_row(const json_t *row, hy_buf *out)
@@ -65,13 +71,14 @@ static void put_row(const json_t *row, hy_buf *out)
     char a[40], b[40], c[40], m[32], q[64], g[48];
     double mib;
     bool has = ablation_number(row, "memory_mib", &mib);
+    size_t line = out->len;
     hy_buf_printf(out, "  %-19.19s", ablation_string(row, "setting"));
-    cell(out, with_spread(row, "ttft_ms", a), 10);
-    cell(out, with_spread(row, "itl_ms", b), 11);
-    cell(out, with_spread(row, "tokens_s", c), 12);
-    cell(out, ablation_short(has, mib, m), 7);
-    cell(out, ablation_quality(row, q), 19);
-    cell(out, ablation_gain(row, g), 20);
+    cell(out, line, with_spread(row, "ttft_ms", a), 31);
+    cell(out, line, with_spread(row, "itl_ms", b), 42);
+    cell(out, line, with_spread(row, "tokens_s", c), 54);
+    cell(out, line, ablation_short(has, mib, m), 61);
+    cell(out, line, ablation_quality(row, q), 80);
+    cell(out, line, ablation_gain(row, g), 100);
     end_line(out);
     hy_buf extra = { 0 };
     ablation_extra(row, &extra);
