@@ -21,8 +21,10 @@
  *   v_dots(t, c, x, h, off, sum, n)  sum[j] += 2^e[h] * the dots of 16 codes, c[0..3], with half h of x_at(x, off[j]);
  *                 v_dots2(c, d, x, h, off, sum, n) where MM_PAIR is 2: the same of c to sum[2 j], of d to sum[2 j + 1]
  *   mm_up(t)      bits that codes are moved up by, and scales divided by; mm_offset(t): what is still to be taken off the
- *                 codes that decode_codes leaves (v_fix_signed: signed bytes into the form that v_dots wants);
+ *                 codes that decode_codes leaves (v_fix_signed(t, v): signed bytes into the form that v_dots wants);
  *                 mm_signed: these are signed bytes
+ *   MM_SPLIT      where defined, many tokens have signed codes split: v_split(c, minus, lost) once, then v_dots_split(c, minus,
+ *                 x, h, off, sum, n) onto sums that start at v_lost(lost, x)
  */
 #include "kern/fill.h"
 #include "kern/panel.h"
@@ -64,6 +66,9 @@
 typedef struct dec {
     VI c[8];
     VF ws[2], wm[2];           /* of each half where types have sub-scales for them, else [0] */
+#ifdef MM_SPLIT
+    VI minus[8], lost;         /* of many tokens: see v_split */
+#endif
 } dec;
 
 /* ---- decoding -------------------------------------------------------------------------------- */
@@ -79,7 +84,7 @@ HY_INLINE void decode_codes(hy_qtype t, const uint8_t *src, VI c[8])
 {
     const int up = mm_up(t);
     if (t == HY_Q_Q8_0) {
-        UNROLL for (int i = 0; i < 8; i++) c[i] = v_fix_signed(v_load(src + i * VB));
+        UNROLL for (int i = 0; i < 8; i++) c[i] = v_fix_signed(t, v_load(src + i * VB));
         return;
     }
     if (hy_pf_has_nibbles(t)) {
@@ -102,7 +107,7 @@ HY_INLINE void decode_codes(hy_qtype t, const uint8_t *src, VI c[8])
         UNROLL for (int i = 0; i < 8; i++) c[i] = v_or(c[i], bits(h, i, to, 1 << to));
     }
     if (t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS || t == HY_Q_MXFP4) {
-        VI table = v_fix_signed(v_table(t == HY_Q_MXFP4 ? hy_mxfp4_values : hy_iq4nl_values));
+        VI table = v_fix_signed(t, v_table(t == HY_Q_MXFP4 ? hy_mxfp4_values : hy_iq4nl_values));
         UNROLL for (int i = 0; i < 8; i++) c[i] = v_lookup(table, c[i]);
     }
 }
@@ -216,11 +221,43 @@ HY_INLINE VI off_codes(hy_qtype t, VI sum, VI b)
     return v_add32(sum, mm_offset(t) == 128 ? b : v_sra32(b, __builtin_ctz(128u / (unsigned)mm_offset(t))));
 }
 
+HY_INLINE bool is_split(hy_qtype t, const bool many)
+{
+#ifdef MM_SPLIT
+    return many && mm_signed(t);
+#else
+    return false;
+#endif
+}
+
+/* Once a group is decoded, for many tokens. */
+HY_INLINE void split(hy_qtype t, dec *w)
+{
+#ifdef MM_SPLIT
+    if (is_split(t, true)) v_split(w->c, w->minus, &w->lost);
+#endif
+}
+
+/* What a group's sum of dots starts at. */
+HY_INLINE VI sum_start(hy_qtype t, const dec *w, const hy_act_group *x, const bool many)
+{
+#ifdef MM_SPLIT
+    if (is_split(t, many)) return v_lost(w->lost, x);
+#endif
+    return v_zero();
+}
+
 /* The integer dots of half h for n tokens and np panels, whose groups are w and w + KB, onto sum. A vector of codes is loaded
  * once for all tokens. Token j, panel p at j * np + p, here and below. */
 HY_INLINE void half_dots(hy_qtype t, const dec *w, const int np, int h, const hy_act_group *x, const size_t *off,
-                         VI *sum, const int n)
+                         VI *sum, const int n, const bool many)
 {
+#ifdef MM_SPLIT
+    if (is_split(t, many)) {
+        v_dots_split(w->c + 4 * h, w->minus + 4 * h, x, h, off, sum, n);
+        return;
+    }
+#endif
     if (np == 1) v_dots(t, w->c + 4 * h, x, h, off, sum, n);
     else v_dots2(w->c + 4 * h, w[KB].c + 4 * h, x, h, off, sum, n);
 }
@@ -245,21 +282,21 @@ HY_INLINE VF minima_onto(const dec *w, const hy_act_group *x, VF u)
     return f_fma(f_i32(v_sra32(x_b(x, 1), 7)), f_neg(w->wm[1]), u);
 }
 
-/* One group for n tokens and np panels. */
+/* One group for n tokens and np panels; many: it is one of many()'s. */
 HY_INLINE void step(hy_qtype t, const dec *w, const int np, const hy_act_group *x, const size_t *off, VF *acc,
-                    const int n)
+                    const int n, const bool many)
 {
     VI sum[MM_TILE];
     VF u[MM_TILE];
-    UNROLL for (int i = 0; i < np * n; i++) sum[i] = v_zero();
-    half_dots(t, w, np, 0, x, off, sum, n);
+    UNROLL for (int i = 0; i < np * n; i++) sum[i] = sum_start(t, w + i % np * KB, x_at(x, off[i / np]), many);
+    half_dots(t, w, np, 0, x, off, sum, n, many);
     if (hy_pf_halves(t)) {
         UNROLL for (int i = 0; i < np * n; i++) {
             u[i] = f_keep(half_onto(t, w + i % np * KB, x_at(x, off[i / np]), 0, sum[i], f_zero()));
             sum[i] = v_zero();
         }
     }
-    half_dots(t, w, np, 1, x, off, sum, n);
+    half_dots(t, w, np, 1, x, off, sum, n, many);
     UNROLL for (int i = 0; i < np * n; i++) {
         const dec *wi = w + i % np * KB;
         const hy_act_group *xi = x_at(x, off[i / np]);
@@ -333,7 +370,7 @@ HY_INLINE void few(hy_qtype t, cursor *at, uint64_t n_group, const hy_act_group 
             if (g + u == n_group) break;
             prefetch_group(t, &c, u, ahead, th);
             group_of(t, &c, u, &w);
-            step(t, &w, 1, x, off, a, n);
+            step(t, &w, 1, x, off, a, n, false);
         }
     }
     UNROLL for (int j = 0; j < n; j++) f_store(acc + j * MM_P, a[j]);
@@ -409,7 +446,7 @@ HY_INLINE void tile(hy_qtype t, const dec *w, uint32_t n_group, const hy_act_gro
     VF a[MM_TILE];
     if (s->last) ask_for_lines(s, np, n);
     UNROLL for (int i = 0; i < np * n; i++) a[i] = s->first ? f_zero() : f_load(s->acc + i * MM_P);
-    for (uint32_t g = 0; g < n_group; g++, x++) step(t, w + g, np, x, off, a, n);
+    for (uint32_t g = 0; g < n_group; g++, x++) step(t, w + g, np, x, off, a, n, true);
     if (s->last) {
         UNROLL for (int i = 0; i < np * n; i++)
             put(s->m, s->i + (uint64_t)(i % np), s->t + (uint32_t)(i / np), a[i]);
@@ -696,6 +733,7 @@ MM_CLASSES(TILES)
         for (uint32_t g = 0; g < n; g++) { /* and ask for what the next call will decode */        \
             prefetch(at->code + n * hy_pf_vectors(HY_Q_##T) * VB, hy_pf_vectors(HY_Q_##T) * VB);   \
             next_group(HY_Q_##T, at, out + g);                                                     \
+            split(HY_Q_##T, out + g);                                                              \
         }                                                                                          \
     }                                                                                              \
     static void few_##T(cursor *at, uint64_t n_group, const hy_act_group *x, const size_t *off,         \

@@ -56,7 +56,7 @@ HY_INLINE VI v_sll(VI a, int n)
 }
 HY_INLINE VI v_srl(VI a, int n) { return v_sll(a, -n); }
 HY_INLINE VI v_shr16(VI a, int n) { return v_sll(a, -n); }
-HY_INLINE VI v_fix_signed(VI a) { return a; }
+HY_INLINE VI v_fix_signed(hy_qtype t, VI a) { return a; }
 HY_INLINE VI v_table(const int8_t *p) { BOTH(VI, I32_S8(vld1q_s8(p))); }
 HY_INLINE VI v_lookup(VI table, VI v)
 {

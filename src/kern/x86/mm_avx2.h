@@ -57,6 +57,11 @@ HY_INLINE VF f_keep(VF v)
     __asm__("" : "+x"(v));
     return v;
 }
+HY_INLINE VI v_keep(VI v)
+{
+    __asm__("" : "+x"(v));
+    return v;
+}
 HY_INLINE VF f_neg(VF a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
 HY_INLINE VF f_f16(const uint8_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 HY_INLINE VF f_bf16(const uint8_t *p)

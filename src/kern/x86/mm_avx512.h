@@ -29,7 +29,7 @@ HY_INLINE VI v_sub32(VI a, VI b) { return _mm512_sub_epi32(a, b); }
 HY_INLINE VI v_set8(int b) { return _mm512_set1_epi8((char)b); }
 HY_INLINE VI v_set16(int b) { return _mm512_set1_epi16((short)b); }
 HY_INLINE VI v_set32(int b) { return _mm512_set1_epi32(b); }
-HY_INLINE VI v_fix_signed(VI a) { return _mm512_xor_si512(a, v_set8(-128)); }
+HY_INLINE VI v_fix_signed(hy_qtype t, VI a) { return _mm512_xor_si512(a, v_set8(-128)); }
 HY_INLINE VI v_table(const int8_t *p) { return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p)); }
 HY_INLINE VI v_lookup(VI table, VI v) { return _mm512_shuffle_epi8(table, v); }
 HY_INLINE __m256i load_32(const uint8_t *p) { return _mm256_loadu_si256((const __m256i *)p); }

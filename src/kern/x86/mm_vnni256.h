@@ -8,6 +8,6 @@
 #define MM_TILE_F 4
 #define MM_NP 3
 
-HY_INLINE VI v_fix_signed(VI a) { return _mm256_xor_si256(a, v_set8(-128)); }
+HY_INLINE VI v_fix_signed(hy_qtype t, VI a) { return _mm256_xor_si256(a, v_set8(-128)); }
 #include "kern/x86/mm_dpbusd.h"
 #include "kern/mm_body.h"
