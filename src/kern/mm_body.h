@@ -4,7 +4,7 @@
  *   MM_P          rows a panel = lanes of a VF
  *   MM_FEW        up to so many tokens decode again for every MM_TILE, from L1; 0: none do
  *   MM_TILE       tokens a register tile; MM_TILE_F the same for F32 activations (times MM_NP panels)
- *   MM_PAIR       2: of many tokens half as many by two panels, so that an activation is broadcast for both
+ *   MM_PAIR       2: of many tokens (MM_PAIR_FROM and more) half as many by two panels, so that an activation is broadcast for both
  *   VI, VF        P 32-bit lanes of integers (or 4 * P bytes), of floats
  *   v_load v_and v_or v_sll v_srl (any lane of 16 or 32 bits: results are masked) v_set8
  *   v_set16       both halves of every 32-bit lane
@@ -19,7 +19,7 @@
  *   f_keep        the same value, which gcc may not make later: it would keep both factors of a product
  *                 alive instead, and spill
  *   v_dots(t, c, x, h, off, sum, n)  sum[j] += 2^e[h] * the dots of 16 codes, c[0..3], with half h of x_at(x, off[j]);
- *                 v_dots2(c, d, x, h, off, sum, n) where MM_PAIR is 2: the same of c to sum[2 j], of d to sum[2 j + 1]
+ *                 v_dots2(t, c, d, x, h, off, sum, n) where MM_PAIR is 2: the same of c to sum[2 j], of d to sum[2 j + 1]
  *   mm_up(t)      bits that codes are moved up by, and scales divided by; mm_offset(t): what is still to be taken off the
  *                 codes that decode_codes leaves (v_fix_signed(t, v): signed bytes into the form that v_dots wants);
  *                 mm_signed: these are signed bytes
@@ -41,9 +41,12 @@
 #define VB (MM_P * 4)          /* bytes a vector */
 #ifndef MM_PAIR
 #define MM_PAIR 1
-#define v_dots2(c, d, x, h, off, sum, n) (void)0
+#define v_dots2(t, c, d, x, h, off, sum, n) (void)0
 #endif
-#define KB (MM_PAIR == 2 ? 20 : 24) /* groups decoded at a time for many tokens: 18 KB of L1 at most, 25 for pairs */
+#ifndef MM_PAIR_FROM           /* tokens */
+#define MM_PAIR_FROM 1
+#endif
+#define KB (MM_PAIR == 2 && MM_P == 16 ? 20 : 24) /* groups decoded at a time for many tokens: 18 KB of L1 at most, 25 for pairs of 16 rows */
 #define NB 128                 /* tokens a block */
 /* Bytes from the group in use to the one that is asked for. One token leaves the processor's own prefetch enough to do where a
  * group is four lines or more, or (of strips of two) a panel less than a page, and does best near it; several tokens, narrower
@@ -66,10 +69,16 @@
 typedef struct dec {
     VI c[8];
     VF ws[2], wm[2];           /* of each half where types have sub-scales for them, else [0] */
-#ifdef MM_SPLIT
-    VI minus[8], lost;         /* of many tokens: see v_split */
-#endif
 } dec;
+/* One that is split for many tokens: it begins like the other, and needs no more of it. */
+typedef struct dec_split {
+    VI c[8];
+    VF ws;
+    VI minus[8], lost;
+} dec_split;
+#ifdef MM_SPLIT
+_Static_assert(sizeof(dec_split) <= MM_PAIR * sizeof(dec), "many() has room for it");
+#endif
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
@@ -230,11 +239,21 @@ HY_INLINE bool is_split(hy_qtype t, const bool many)
 #endif
 }
 
+/* Group g of many tokens' list. */
+HY_INLINE dec *dec_at(hy_qtype t, const dec *w, uint32_t g)
+{
+    return (dec *)((uintptr_t)w + g * (is_split(t, true) ? sizeof(dec_split) : sizeof(dec)));
+}
+
+/* Panels that many tokens go through together: split codes take the loads that a second one would save. */
+HY_INLINE uint32_t panels_of(hy_qtype t) { return is_split(t, true) ? 1 : MM_PAIR; }
+
 /* Once a group is decoded, for many tokens. */
 HY_INLINE void split(hy_qtype t, dec *w)
 {
 #ifdef MM_SPLIT
-    if (is_split(t, true)) v_split(w->c, w->minus, &w->lost);
+    dec_split *s = (dec_split *)(void *)w;
+    if (is_split(t, true)) v_split(s->c, s->minus, &s->lost);
 #endif
 }
 
@@ -242,7 +261,7 @@ HY_INLINE void split(hy_qtype t, dec *w)
 HY_INLINE VI sum_start(hy_qtype t, const dec *w, const hy_act_group *x, const bool many)
 {
 #ifdef MM_SPLIT
-    if (is_split(t, many)) return v_lost(w->lost, x);
+    if (is_split(t, many)) return v_lost(((const dec_split *)(const void *)w)->lost, x);
 #endif
     return v_zero();
 }
@@ -253,13 +272,13 @@ HY_INLINE void half_dots(hy_qtype t, const dec *w, const int np, int h, const hy
                          VI *sum, const int n, const bool many)
 {
 #ifdef MM_SPLIT
-    if (is_split(t, many)) {
-        v_dots_split(w->c + 4 * h, w->minus + 4 * h, x, h, off, sum, n);
+    if (is_split(t, many)) { /* one panel: see panels_of */
+        v_dots_split(w->c + 4 * h, ((const dec_split *)(const void *)w)->minus + 4 * h, x, h, off, sum, n);
         return;
     }
 #endif
     if (np == 1) v_dots(t, w->c + 4 * h, x, h, off, sum, n);
-    else v_dots2(w->c + 4 * h, w[KB].c + 4 * h, x, h, off, sum, n);
+    else v_dots2(t, w->c + 4 * h, w[KB].c + 4 * h, x, h, off, sum, n);
 }
 
 /* The float part for one token and panel where a group has one scale; sum: both halves. */
@@ -446,7 +465,7 @@ HY_INLINE void tile(hy_qtype t, const dec *w, uint32_t n_group, const hy_act_gro
     VF a[MM_TILE];
     if (s->last) ask_for_lines(s, np, n);
     UNROLL for (int i = 0; i < np * n; i++) a[i] = s->first ? f_zero() : f_load(s->acc + i * MM_P);
-    for (uint32_t g = 0; g < n_group; g++, x++) step(t, w + g, np, x, off, a, n, true);
+    for (uint32_t g = 0; g < n_group; g++, x++) step(t, dec_at(t, w, g), np, x, off, a, n, true);
     if (s->last) {
         UNROLL for (int i = 0; i < np * n; i++)
             put(s->m, s->i + (uint64_t)(i % np), s->t + (uint32_t)(i / np), a[i]);
@@ -492,7 +511,7 @@ HY_INLINE void tiles(hy_qtype t, const dec *w, uint32_t np, uint32_t n_group, co
                      const size_t *off, sums s, uint32_t n)
 {
     for (; n >= MM_BIG && big_tile(t, w, n_group, x, off, &s); n -= MM_BIG) off += MM_BIG;
-    if (MM_PAIR == 2 && np == 2) tiles_by(t, w, n_group, x, off, &s, MM_PAIR, n);
+    if (panels_of(t) == 2 && np == 2) tiles_by(t, w, n_group, x, off, &s, MM_PAIR, n);
     else tiles_by(t, w, n_group, x, off, &s, 1, n);
 }
 
@@ -502,19 +521,21 @@ HY_INLINE void many(hy_qtype t, const hy_mm *m, decode_fn *decode, tiles_fn *run
 {
     size_t off[NB];
     float acc[NB * MM_PAIR * MM_P];
-    dec w[MM_PAIR * KB];
+    dec w[MM_PAIR * KB]; /* or KB that are split */
     uint32_t n_group = (uint32_t)(m->w->k / HY_GROUP), n_part = (n_group + KB - 1) / KB;
     for (uint32_t t0 = 0; t0 < m->n_tok; t0 += NB) {
         uint32_t n = HY_MIN(NB, m->n_tok - t0), np;
         for (uint32_t j = 0; j < n; j++) off[j] = x_off(m, t0 + j);
         for (uint64_t i = m->panel_first; i < m->panel_last; i += np) {
             cursor at[MM_PAIR];
-            np = (uint32_t)HY_MIN(MM_PAIR, m->panel_last - i);
-            for (uint32_t p = 0; p < np; p++) at[p] = cursor_at(hy_panel_at(m->w, i + p));
+            np = n < MM_PAIR_FROM ? 1 : (uint32_t)HY_MIN(panels_of(t), m->panel_last - i);
+            at[0] = cursor_at(hy_panel_at(m->w, i));
+            if (MM_PAIR == 2 && np == 2) at[MM_PAIR - 1] = cursor_at(hy_panel_at(m->w, i + 1));
             for (uint32_t part = 0, g = 0; part < n_part; part++) { /* of equal length */
                 uint32_t kb = (n_group - g + n_part - part - 1) / (n_part - part);
                 const hy_act_group *x = m->x8.g + g;
-                for (uint32_t p = 0; p < np; p++) decode(&at[p], kb, w + p * KB);
+                decode(&at[0], kb, w);
+                if (MM_PAIR == 2 && np == 2) decode(&at[MM_PAIR - 1], kb, w + KB * (MM_PAIR - 1));
                 run(w, np, kb, x, off, (sums){ m, i, t0, part == 0, part + 1 == n_part, acc }, n);
                 g += kb;
             }
@@ -730,11 +751,13 @@ MM_CLASSES(TILES)
 #define QUANTISED(T, CLASS)                                                                        \
     static void decode_##T(cursor *at, uint32_t n, dec *out)                                       \
     {                                                                                              \
+        cursor c = *at;                                                                            \
         for (uint32_t g = 0; g < n; g++) { /* and ask for what the next call will decode */        \
-            prefetch(at->code + n * hy_pf_vectors(HY_Q_##T) * VB, hy_pf_vectors(HY_Q_##T) * VB);   \
-            next_group(HY_Q_##T, at, out + g);                                                     \
-            split(HY_Q_##T, out + g);                                                              \
+            prefetch(c.code + n * hy_pf_vectors(HY_Q_##T) * VB, hy_pf_vectors(HY_Q_##T) * VB);     \
+            next_group(HY_Q_##T, &c, dec_at(HY_Q_##T, out, g));                                    \
+            split(HY_Q_##T, dec_at(HY_Q_##T, out, g));                                             \
         }                                                                                          \
+        *at = c;                                                                                   \
     }                                                                                              \
     static void few_##T(cursor *at, uint64_t n_group, const hy_act_group *x, const size_t *off,         \
                         float *acc, bool first, size_t ahead, then th, uint32_t n)                 \

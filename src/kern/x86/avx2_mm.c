@@ -10,6 +10,8 @@
 #define MM_FEW 8
 #define MM_TILE_F 4
 #define MM_NP 3
+#define MM_PAIR 2
+#define MM_PAIR_FROM 48        /* fewer: what is decoded for two and all activations no longer fit L1 together */
 
 HY_INLINE VI v_fix_signed(hy_qtype t, VI a) { return t == HY_Q_MXFP4 ? _mm256_add_epi8(a, v_set8(16)) : a; }
 HY_INLINE bool mm_signed(hy_qtype t) { return t == HY_Q_Q8_0 || t == HY_Q_IQ4_NL || t == HY_Q_IQ4_XS; }
@@ -48,6 +50,27 @@ HY_INLINE void v_dots(hy_qtype t, const VI *c, const hy_act_group *x, int h, con
             if (i % run == run - 1) /* widening multiplies anyway: by the half's power of two */
                 sum[j] = _mm256_add_epi32(sum[j], _mm256_madd_epi16(v[j], v_bcast32(xj->m + h)));
             if (run == 1) sum[j] = v_keep(sum[j]);
+        }
+    }
+}
+
+/* The same for the unsigned codes of two panels; an activation is broadcast once for both: of one panel's loads, two in a cycle, two
+ * thirds are activations. */
+HY_INLINE void v_dots2(hy_qtype t, const VI *c, const VI *d, const hy_act_group *x, int h, const size_t *off, VI *sum, const int n)
+{
+    const int run = t == HY_Q_Q6_K ? 2 : 4;
+    VI v[4];
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
+        VI w[2] = { c[i], d[i] };
+        _Pragma("GCC unroll 4") for (int j = 0; j < n; j++) {
+            const hy_act_group *xj = x_at(x, off[j]);
+            VI q = four_of(xj, 4 * h + i);
+            _Pragma("GCC unroll 2") for (int p = 2 * j; p < 2 * j + 2; p++) {
+                VI s = _mm256_maddubs_epi16(w[p % 2], q);
+                v[p] = v_keep(i % run ? _mm256_add_epi16(v[p], s) : s);
+                if (i % run == run - 1)
+                    sum[p] = _mm256_add_epi32(sum[p], _mm256_madd_epi16(v[p], v_bcast32(xj->m + h)));
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ HY_INLINE void v_dots(hy_qtype t, const VI *c, const hy_act_group *x, int h, con
 }
 
 /* The same for the codes of two panels; an activation is broadcast once for both. */
-HY_INLINE void v_dots2(const VI *c, const VI *d, const hy_act_group *x, int h, const size_t *off, VI *sum, const int n)
+HY_INLINE void v_dots2(hy_qtype t, const VI *c, const VI *d, const hy_act_group *x, int h, const size_t *off, VI *sum, const int n)
 {
     VI s[8];
     _Pragma("GCC unroll 8") for (int j = 0; j < 2 * n; j++) s[j] = v_zero();

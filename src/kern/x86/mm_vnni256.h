@@ -7,6 +7,8 @@
 #define MM_FEW 8
 #define MM_TILE_F 4
 #define MM_NP 3
+#define MM_PAIR 2
+#define MM_PAIR_FROM 48
 
 HY_INLINE VI v_fix_signed(hy_qtype t, VI a) { return _mm256_xor_si256(a, v_set8(-128)); }
 #include "kern/x86/mm_dpbusd.h"
