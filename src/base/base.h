@@ -175,8 +175,9 @@ double hy_median(double *v, uint32_t n);
 /* Mann and Whitney's rank test, two-sided: how likely it is that two samples of one distribution differ as much as
  * these. Exact for up to 40 values without equal ones, else by the normal distribution. Writes to neither. */
 double hy_rank_test(const double *a, uint32_t n_a, const double *b, uint32_t n_b);
-/* Did a speed change? Only if its median did by more than `floor` (a share) and the rank test gives less than 5 %.
- * Sorts both. ratio: of the medians, now / before. p: of the test. */
+/* Did a speed change? Only if the lower of the medians is below the other by more than `floor` (a share of the other, so
+ * that a change and its undoing are judged alike) and the rank test gives less than 5 %. Sorts both.
+ * ratio: of the medians, now / before. p: of the test. */
 typedef enum hy_change { HY_CHANGE_NONE, HY_CHANGE_FASTER, HY_CHANGE_SLOWER } hy_change;
 hy_change hy_speed_change(double *before, uint32_t n_before, double *now, uint32_t n_now, double floor, double *ratio, double *p);
 

@@ -100,5 +100,5 @@ hy_change hy_speed_change(double *before, uint32_t n_before, double *now, uint32
     *ratio = old > 0 ? hy_median(now, n_now) / old : 1;
     *p = hy_rank_test(before, n_before, now, n_now);
     if (!(*p < 0.05)) return HY_CHANGE_NONE;
-    return *ratio < 1 - floor ? HY_CHANGE_SLOWER : *ratio > 1 + floor ? HY_CHANGE_FASTER : HY_CHANGE_NONE;
+    return *ratio < 1 - floor ? HY_CHANGE_SLOWER : *ratio * (1 - floor) > 1 ? HY_CHANGE_FASTER : HY_CHANGE_NONE;
 }

@@ -64,6 +64,11 @@ static void test_change(void **state)
     assert_int_equal(hy_speed_change(old, 5, little, 5, 0.01, &ratio, &p), HY_CHANGE_SLOWER);
     assert_int_equal(hy_speed_change(old, 5, wild, 5, 0.03, &ratio, &p), HY_CHANGE_NONE); /* much, and by chance */
     assert_true(ratio < 0.97 && p > 0.05);
+    double far[] = { 9000, 9100, 8900, 9050, 8950 }, thrice[] = { 300, 301, 299, 300.5, 299.5 }; /* 90 and 3 times */
+    assert_int_equal(hy_speed_change(old, 5, far, 5, 0.99, &ratio, &p), HY_CHANGE_NONE); /* below a hundred times: */
+    assert_int_equal(hy_speed_change(far, 5, old, 5, 0.99, &ratio, &p), HY_CHANGE_NONE); /* either way */
+    assert_int_equal(hy_speed_change(old, 5, thrice, 5, 0.5, &ratio, &p), HY_CHANGE_FASTER);
+    assert_int_equal(hy_speed_change(thrice, 5, old, 5, 0.5, &ratio, &p), HY_CHANGE_SLOWER);
     assert_int_equal(hy_speed_change(old, 3, less, 3, 0.03, &ratio, &p), HY_CHANGE_NONE); /* three can tell nothing */
 }
 
