@@ -89,6 +89,14 @@ static void put_row(const json_t *row, hy_buf *out)
     hy_buf_free(&extra);
 }
 
+/* A line that may be too long for one: a processor's or a file's name has any length. */
+static void put_line(hy_buf *out, hy_buf *line)
+{
+    wrap(out, line->len ? line->data : "", 0, 2);
+    out->failed = out->failed || line->failed;
+    line->len = 0;
+}
+
 static void put_head(const json_t *o, hy_buf *out)
 {
     double s, p = 0, load = 0, threads = 0, few = 0;
@@ -98,13 +106,17 @@ static void put_head(const json_t *o, hy_buf *out)
     ablation_number(o, "machine.threads_decode", &few);
     bool has = ablation_number(o, "machine.load_before", &load);
     char model[128];
-    hy_buf_printf(out, "%s (%s, %s)\n", cli_clean(ablation_string(o, "model.file"), model),
+    hy_buf line = { 0 };
+    hy_buf_printf(&line, "%s (%s, %s)", cli_clean(ablation_string(o, "model.file"), model),
                   ablation_string(o, "model.family"), ablation_string(o, "model.weights"));
-    hy_buf_printf(out, "%s, %s, %.0f threads for prompts, %.0f for decoding", ablation_string(o, "machine.model"),
+    put_line(out, &line);
+    hy_buf_printf(&line, "%s, %s, %.0f threads for prompts, %.0f for decoding", ablation_string(o, "machine.model"),
                   ablation_string(o, "machine.isa"), threads, few);
-    if (has) hy_buf_printf(out, ", load %.1f before", load);
-    hy_buf_printf(
-        out, "\nprompts of %.0f tokens unless a row says else; medians with half the spread; %.0f s in all\n", p, s);
+    if (has) hy_buf_printf(&line, ", load %.1f before", load);
+    put_line(out, &line);
+    hy_buf_printf(&line, "prompts of %.0f tokens unless a row says else; medians with half the spread; %.0f s in all", p, s);
+    put_line(out, &line);
+    hy_buf_free(&line);
 }
 
 static void put_columns(hy_buf *out)
@@ -158,7 +170,7 @@ static void put_curve(const json_t *o, const char *name, const char *title, cons
     const json_t *curve = ablation_at(o, path);
     if (json_array_size(curve) == 0) return;
     hy_buf_printf(out, "%s\n  ", title);
-    for (uint32_t k = 0; k < n; k++) hy_buf_printf(out, k ? "%16s" : "%-24s", heads[k]);
+    for (uint32_t k = 0; k < n; k++) hy_buf_printf(out, k ? "%15s" : "%-22s", heads[k]);
     hy_buf_char(out, '\n');
     for (size_t i = 0; i < json_array_size(curve); i++) {
         const json_t *p = json_array_get(curve, i);
@@ -168,7 +180,7 @@ static void put_curve(const json_t *o, const char *name, const char *title, cons
             bool has = ablation_number(p, keys[k], &v);
             const char *text = has ? (k ? ablation_short(true, v, number) : NULL) : ablation_string(p, keys[k]);
             if (!text) snprintf(number, sizeof number, "%.0f", v), text = number;
-            hy_buf_printf(out, k ? "%16s" : "%-24s", text);
+            hy_buf_printf(out, k ? "%15s" : "%-22s", text);
         }
         hy_buf_char(out, '\n');
     }
@@ -179,16 +191,16 @@ static void put_curves(const json_t *o, hy_buf *out)
 {
     static const char *const kv[] = { "n", "off_ms", "on_ms", "ratio", "answer_ratio" };
     static const char *const kv_heads[] = { "tokens before", "without, ms", "cached, ms", "times", "whole answer" };
-    put_curve(o, "kv_cache", "KV cache: one more token behind so many", kv, kv_heads, 5, out);
+    put_curve(o, "kv_cache", "KV cache: one more token behind so many", kv, kv_heads, HY_COUNT(kv), out);
     static const char *const at[] = { "n", "materialised_ms", "flash_ms", "ratio", "materialised_mib", "flash_mib" };
     static const char *const at_heads[] = { "prompt", "scores, ms", "flash, ms", "times", "scores, MiB", "flash, MiB" };
-    put_curve(o, "attention", "FlashAttention against scores in memory", at, at_heads, 5, out);
+    put_curve(o, "attention", "FlashAttention against scores in memory", at, at_heads, HY_COUNT(at), out);
     static const char *const st[] = { "streams", "tokens_s", "itl_ms", "ttft_ms" };
     static const char *const st_heads[] = { "streams", "tokens/s", "each token, ms", "first, ms" };
-    put_curve(o, "streams", "Continuous batching", st, st_heads, 4, out);
+    put_curve(o, "streams", "Continuous batching", st, st_heads, HY_COUNT(st), out);
     static const char *const la[] = { "step", "ttft_ms", "itl_ms", "tokens_s" };
     static const char *const la_heads[] = { "with all before", "first, ms", "each token, ms", "tokens/s" };
-    put_curve(o, "ladder", "Step by step, from the plain baseline", la, la_heads, 4, out);
+    put_curve(o, "ladder", "Step by step, from the plain baseline", la, la_heads, HY_COUNT(la), out);
 }
 
 static void put_claims(const json_t *o, hy_buf *out)

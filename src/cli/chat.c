@@ -88,7 +88,6 @@ static void answer(chat *c)
     }
     hy_buf text = { 0 };
     hy_event done;
-    cli_interrupt_reset();
     s = cli_stream(r, &text, &done, &err);
     putchar('\n');
     if (s != HY_OK) cli_fail("chat", &err);
@@ -101,7 +100,6 @@ static void answer(chat *c)
                 u->ttft_ms, u->n_output, tps, drafts, done.finish == HY_FINISH_CANCELLED ? ", stopped" :
                 done.finish == HY_FINISH_LENGTH ? ", length reached" : "", isatty(2) ? "\033[0m" : "");
     }
-    cli_interrupt_reset();
     if (s == HY_OK) (void)say("assistant", text.data ? text.data : "", text.len, c->messages);
     hy_buf_free(&text);
     hy_release(r);
@@ -274,6 +272,7 @@ static char *read_line(const chat *c, const char *prompt)
 static bool read_message(const chat *c, hy_buf *out)
 {
     hy_buf_reset(out);
+    cli_interrupt_reset(); /* it was for what is over; from here on one that comes after a message is for its answer */
     bool block = false, begun = false;
     for (;;) {
         char *line = read_line(c, begun ? ". " : "> ");

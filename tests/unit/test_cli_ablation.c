@@ -1,4 +1,5 @@
-/* cli: the table of `hayate bench --ablation` with numbers that fill every column: 100 columns, and cells that stand apart. */
+/* cli: the table of `hayate bench --ablation` with numbers and names that fill every column: 100 columns, and cells that
+ * stand apart. */
 #include "../../src/cli/ablation.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,8 +62,36 @@ static void test_width(void **state)
     }
 }
 
+/* Everything around the rows: a processor's name may be long, and every curve shows all its columns. */
+static void test_head_and_curves(void **state)
+{
+    json_t *o = json_pack(
+        "{s:[], s:{s:s, s:s, s:s}, s:{s:s, s:s, s:i, s:i, s:f}, s:f, s:{s:i}, s:{s:[{s:i, s:f, s:f, s:f, s:f, s:f}], "
+        "s:[{s:i, s:f, s:f, s:f, s:f}], s:[{s:s, s:f, s:f, s:f}]}}",
+        "rows", "model", "file", "a-model-of-135M-weights.Q4_1.gguf", "family", "llama", "weights", "Q4_1", "machine", "model",
+        "Intel(R) Xeon(R) Platinum 8259CL CPU @ 2.50GHz, and some more words", "isa", "avx512bf16", "threads", 128,
+        "threads_decode", 128, "load_before", 123.4, "seconds", 12345.6, "settings", "prompt", 100000, "curves", "attention", "n",
+        131072, "materialised_ms", 1234567.8, "flash_ms", 123456.7, "ratio", 10.0, "materialised_mib", 123456.7, "flash_mib",
+        98765.4, "kv_cache", "n", 131072, "off_ms", 1234567.8, "on_ms", 0.001, "ratio", 999999.0, "answer_ratio", 123456.0,
+        "ladder", "step", "+ quantised weights", "ttft_ms", 1234567.8, "itl_ms", 123456.7, "tokens_s", 123456.7);
+    assert_non_null(o);
+    hy_buf out = { 0 };
+    ablation_table(o, &out);
+    for (const char *line = out.data; *line;) {
+        size_t n = strcspn(line, "\n");
+        if (columns(line, n) > 100) fail_msg("%u columns: %.*s", columns(line, n), (int)n, line);
+        line += n + (line[n] != 0);
+    }
+    assert_non_null(strstr(out.data, "Platinum 8259CL"));
+    assert_non_null(strstr(out.data, "load 123.4 before"));
+    char number[32];
+    assert_non_null(strstr(out.data, ablation_short(true, 98765.4, number))); /* the last column of the widest curve */
+    hy_buf_free(&out);
+    json_decref(o);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_width) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_width), cmocka_unit_test(test_head_and_curves) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
