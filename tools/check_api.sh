@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check_api.sh HAYATE SHARED: the shared cases for the API, with the official clients, against a running server.
-# HAYATE_SMOLLM2 names the model. The Python and Node packages are kept in build/api.
+# HAYATE_SMOLLM2 names the model. The Node package is kept in build/api.
 set -euo pipefail
 hayate=$(realpath "$1") shared=$(realpath "$2")
 cd "$(dirname "$0")/.."
@@ -8,14 +8,8 @@ cd "$(dirname "$0")/.."
 [ -f "${HAYATE_SMOLLM2:-}" ] || { echo "skipped: HAYATE_SMOLLM2 names no model"; exit 0; }
 dir=build/api
 mkdir -p "$dir"
-packages="pytest httpx openai pydantic anthropic langchain-openai litellm"
-if [ "$(cat "$dir/packages" 2>/dev/null)" != "$packages" ]; then
-    python3 -m venv "$dir/venv"
-    # shellcheck disable=SC2086
-    "$dir/venv/bin/pip" install -q --disable-pip-version-check $packages 2>"$dir/pip.log" || { cat "$dir/pip.log" >&2; exit 1; }
-    echo "$packages" >"$dir/packages"
-fi
-python=$(realpath "$dir/venv")/bin/python
+python=$(tools/venv.sh api pytest==9.2.0 httpx==0.28.1 pydantic==2.14.4 openai==3.57.0 anthropic==2.14.0 langchain-openai==1.7.4 \
+    litellm==1.110.2) || { echo "skipped: the API with the official clients: they cannot be had"; exit 0; }
 
 work=$(mktemp -d)
 server=
@@ -59,16 +53,24 @@ template = ("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
 common.Gguf(common.MODEL).set("tokenizer.chat_template", common.STR, template).write(sys.argv[1])
 EOF
 serve "$work/tiny.gguf"
-cases --rootdir "$shared/cases/api" "$shared/cases/api/test_connections.py"
+cases --rootdir "$shared/cases/api" "$shared/cases/api/test_connections.py" -k 'not frees_slot'
+# two of them want an answer within ten seconds: a machine that was elsewhere then is asked again
+for try in 1 2 3 4 5; do
+    ! "$python" -m pytest -q -p no:cacheprovider --rootdir "$shared/cases/api" "$shared/cases/api/test_connections.py" -k frees_slot || break
+    [ "$try" -lt 5 ] || failed=1
+done
 halt
 
 serve "$HAYATE_SMOLLM2"
 cases --rootdir "$shared/cases/api" "$shared/cases/api" --ignore "$shared/cases/api/test_connections.py"
 cases -W ignore tests/clients
 if command -v node >/dev/null && command -v npm >/dev/null; then
-    [ -d "$dir/node/node_modules/openai" ] || npm install --silent --no-fund --no-audit --prefix "$dir/node" openai >/dev/null
-    cp "$shared/cases/api/test_node_client.mjs" "$dir/node/"
-    (cd "$dir/node" && node --test --test-reporter=dot test_node_client.mjs) || failed=1
+    if [ -d "$dir/node/node_modules/openai" ] || npm install --silent --no-fund --no-audit --prefix "$dir/node" openai@6.49.0 >/dev/null; then
+        cp "$shared/cases/api/test_node_client.mjs" "$dir/node/"
+        (cd "$dir/node" && node --test --test-reporter=dot test_node_client.mjs) || failed=1
+    else
+        echo "skipped: the client in JavaScript cannot be had"
+    fi
 else
     echo "skipped: no node here for the client in JavaScript"
 fi

@@ -14,5 +14,5 @@ for _ in $(seq 600); do
     sleep 0.1
 done
 cd "$dir" # it leaves files where it runs
-"$(dirname "$python")/schemathesis" run "$(cat "$dir/url")/openapi.json" --phases examples,coverage,fuzzing -n 20 --seed 1 \
+"$(dirname "$python")/schemathesis" run "$(cat "$dir/url")/openapi.json" --phases examples,coverage,fuzzing -n 20 --seed 1 --request-timeout 300 \
     --exclude-checks positive_data_acceptance --exclude-path /debug/profile --no-color

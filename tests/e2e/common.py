@@ -1,10 +1,13 @@
 """What the end-to-end tests share: running the program under suspicion, and making GGUF files."""
 import atexit
 import os
+import re
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DATA = os.path.join(ROOT, "tests", "data")
@@ -20,11 +23,24 @@ CACHE = tempfile.mkdtemp()
 atexit.register(shutil.rmtree, CACHE, True)
 
 
+LONG = 600  # seconds that any command may take: a machine may stand still, and nothing is asserted about times
+
+
 def clean_env(**more):
     env = {k: v for k, v in os.environ.items() if not k.startswith("HAYATE_")}
     env.update(HAYATE_CONFIG="", HAYATE_CACHE=CACHE, HOME="/nonexistent", UBSAN_OPTIONS="halt_on_error=1")
     env.update(more)
     return env
+
+
+def listens(p):
+    """Waits until the process p has a handler for SIGINT, or is over."""
+    while p.poll() is None:
+        with open("/proc/%d/status" % p.pid, encoding="ascii") as f:
+            caught = re.search(r"SigCgt:\s*(\w+)", f.read())
+        if caught and int(caught.group(1), 16) >> (signal.SIGINT - 1) & 1:
+            break
+        time.sleep(0.01)
 
 
 def judge(test, r):
@@ -35,7 +51,7 @@ def judge(test, r):
         test.assertNotIn(word, r.stderr)
 
 
-def run(test, hayate, *args, binary=False, timeout=60, env=None, **kw):
+def run(test, hayate, *args, binary=False, timeout=LONG, env=None, **kw):
     r = subprocess.run([hayate] + [a if isinstance(a, bytes) else str(a) for a in args], capture_output=True, timeout=timeout,
                        env=clean_env(**(env or {})), stdin=None if "input" in kw else subprocess.DEVNULL, **kw)
     r.stderr = r.stderr.decode("utf-8", "replace")

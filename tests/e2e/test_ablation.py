@@ -189,13 +189,7 @@ class Ablation(unittest.TestCase):
         base = os.path.join(self.dir.name, "cut")
         p = subprocess.Popen([HAYATE, "bench", MODEL, "--ablation", "--minutes", "600", "-t", "1", "--json", "--out", base],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=common.clean_env(HAYATE_CACHE=self.dir.name + "/2"))
-        end = time.monotonic() + 60
-        while time.monotonic() < end: # it listens to Ctrl-C from now on
-            with open("/proc/%d/status" % p.pid, encoding="ascii") as f:
-                caught = int(re.search(r"SigCgt:\s*(\w+)", f.read()).group(1), 16)
-            if caught >> (signal.SIGINT - 1) & 1:
-                break
-            time.sleep(0.05)
+        common.listens(p)
         time.sleep(1)
         p.send_signal(signal.SIGINT)
         out, err = p.communicate(timeout=600)

@@ -250,34 +250,33 @@ class Scarcity(Case):
 
 
 class Interrupts(Case):
-    def interrupt(self, *args, wait=0.7, **kw):
-        """Starts a long command, sends one SIGINT while it runs: it must end by itself, soon, with 130. How long
-        it would run depends on the machine, so one that was over already is tried again with a shorter wait."""
+    def interrupt(self, *args, wait=0.7, writes=False, **kw):
+        """Starts a long command, sends one SIGINT while it runs: it must end by itself with 130. How long
+        it would run depends on the machine, so one that was over already is tried again with a shorter wait, and with
+        `writes` one that had not begun to answer with a longer one."""
         wait *= 3 if SANITIZED else 1
-        for _ in range(8):
+        for _ in range(12):
             p = subprocess.Popen([HAYATE, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  env=common.clean_env(), **kw)
+            common.listens(p)
             end = time.monotonic() + wait
             while p.poll() is None and time.monotonic() < end:
                 time.sleep(0.005)
             p.send_signal(signal.SIGINT)
-            began = time.monotonic()
-            out, err = p.communicate(timeout=60)
-            took = time.monotonic() - began
-            if p.returncode != 0:
+            out, err = p.communicate(timeout=common.LONG)
+            if p.returncode != 0 and (out or not writes):
                 break
-            wait /= 2
+            wait *= 2 if p.returncode else 0.5
         p.stderr = err.decode("utf-8", "replace")
         common.judge(self, p)
         self.assertEqual(p.returncode, 130, "%s: %s" % (args, p.stderr))
-        self.assertLess(took, 20, args)
         return out, p.stderr
 
     def test_run(self):
         long = [MODEL, "hello", "--ctx", 1000000, "--ignore-eos"]
-        out, _ = self.interrupt("run", *long)
+        out, _ = self.interrupt("run", *long, writes=True)
         self.assertGreater(len(out), 0)
-        out, _ = self.interrupt("run", *long, "--json")
+        out, _ = self.interrupt("run", *long, "--json", writes=True)
         self.assertEqual(json.loads(out)["finish"], "cancelled")
 
     def test_waiting_for_input(self):
@@ -286,7 +285,7 @@ class Interrupts(Case):
                                  env=common.clean_env())
             time.sleep(0.3)
             p.send_signal(signal.SIGINT)
-            _, err = p.communicate(timeout=20)
+            _, err = p.communicate(timeout=common.LONG)
             self.assertIn(p.returncode, (130, -signal.SIGINT), err)  # a reader of pipes may die the plain way
 
     def test_measuring(self):
@@ -306,11 +305,9 @@ class Interrupts(Case):
                                  stderr=subprocess.PIPE, env=common.clean_env())
             time.sleep(wait)
             p.send_signal(signal.SIGINT)
-            began = time.monotonic()
-            _, err = p.communicate(timeout=60)
+            _, err = p.communicate(timeout=common.LONG)
             # before main has set its handler the signal ends it the plain way
             self.assertIn(p.returncode, (130, -signal.SIGINT), err)
-            self.assertLess(time.monotonic() - began, 20)
 
 
 PROMPT = r"> (\x1b\[[0-9;?]*[a-zA-Z])*$"
@@ -339,7 +336,7 @@ class Terminal:
     def type(self, s):
         os.write(self.fd, s.encode())
 
-    def expect(self, pattern, seconds=30):
+    def expect(self, pattern, seconds=common.LONG):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             m = re.search(pattern, self.text)
@@ -357,14 +354,16 @@ class Terminal:
         """Waits for the prompt, and until libedit listens: it throws away what was typed before it takes the
         terminal out of line mode (no person types so fast)."""
         self.expect(PROMPT)
-        end = time.monotonic() + 20
-        while time.monotonic() < end and termios.tcgetattr(self.fd)[3] & termios.ICANON:
+        end = time.monotonic() + common.LONG
+        while termios.tcgetattr(self.fd)[3] & termios.ICANON:
+            if time.monotonic() > end:
+                raise AssertionError("the prompt does not listen")
             time.sleep(0.01)
         time.sleep(0.1)
 
     def end(self):
         """The exit status; what it still writes is read, for it must not wait for us."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + common.LONG
         while time.monotonic() < end:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -448,6 +447,8 @@ class Chat(Case):
             t.type("/clear\r")
             t.prompt()
             t.type("Hello\r")
+            t.expect(r"Hello[^\n]*\n")
+            t.expect(r"[^\s\x1b]")  # the answer has begun: before the line is read, Ctrl-C would be the prompt's
             time.sleep(wait)
             t.type("\x03")  # stops the answer, not the program; and a write that it meets does no harm
             t.expect("stopped")

@@ -19,13 +19,15 @@ sys.path.insert(0, os.path.join(common.ROOT, "bench"))
 import half_core  # noqa: E402
 
 HAYATE = None
-QUICK = ["--minutes", "0.05", "-p", "48", "-n", "4", "--streams", "2"]
+QUICK = ["-p", "48", "-n", "4", "--streams", "2"]
+MINUTES = (0.05, 0.5, 5)  # a search that has tried everything ends by itself: more is for a machine that stands still meanwhile
 
 
 class Case(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory()
         self.env = {"HAYATE_CACHE": os.path.join(self.dir.name, "cache")}
+        self.minutes = MINUTES[0]
 
     def tearDown(self):
         self.dir.cleanup()
@@ -35,7 +37,7 @@ class Case(unittest.TestCase):
 
     def run_it(self, *args, **kw):
         kw.setdefault("env", self.env)
-        return common.run(self, HAYATE, *args, timeout=240, **kw)
+        return common.run(self, HAYATE, *args, **kw)
 
     def good(self, *args, **kw):
         r = self.run_it(*args, **kw)
@@ -54,8 +56,18 @@ class Case(unittest.TestCase):
         self.assertEqual(len(found), 1, found)
         return found[0]
 
+    def search(self, run):
+        """run(minutes) with as many as this machine needs, now, to measure anything."""
+        for self.minutes in [m for m in MINUTES if m >= self.minutes]:
+            r = run(self.minutes)
+            if r.returncode == 0 or "too short" not in r.stderr:
+                break
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return r.stdout
+
     def tune(self, goal, *more):
-        return json.loads(self.good("tune", MODEL, "--goal", goal, *QUICK, *more, "--json").stdout)
+        return json.loads(self.search(lambda minutes: self.run_it("tune", MODEL, "--goal", goal, "--minutes", minutes, *QUICK, *more,
+                                                                  "--json")))
 
 
 class Tune(Case):
@@ -91,7 +103,7 @@ class Tune(Case):
         self.assertFalse(self.tune("ttft", "--fresh")["kept"])
         self.assertFalse(self.tune("ttft", "-t", 1)["kept"])  # another question
         out = self.path("x.conf")
-        text = self.good("tune", MODEL, "--goal", "ttft", *QUICK, "--out", out).stdout
+        text = self.good("tune", MODEL, "--goal", "ttft", "--minutes", self.minutes, *QUICK, "--out", out).stdout
         self.assertIn("kept from before", text)
         self.assertIn(out, text)
         self.assertIn("page", text)
@@ -99,8 +111,11 @@ class Tune(Case):
         self.assertTrue(os.path.exists(out))
 
     def test_quality(self):
-        o = self.tune("memory", "--quality-loss", "90%")
-        tried = {s["name"]: s["tried"] for s in o["settings"]}
+        for self.minutes in MINUTES:
+            o = self.tune("memory", "--quality-loss", "90%", "--fresh")
+            tried = {s["name"]: s["tried"] for s in o["settings"]}
+            if not o["out_of_time"]:
+                break
         self.assertTrue(any("quality_loss" in t for t in tried["weights"] + tried["kv-type"]), tried)
         self.assertGreater(o["scored_tokens"], 0)
         for t in tried["weights"] + tried["kv-type"]:
@@ -128,7 +143,10 @@ class Tune(Case):
             p.communicate()
             return
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=120)
+        out, err = p.communicate(timeout=common.LONG)
+        if p.returncode == 0:
+            print("skipped: the search was over when it was to be stopped")
+            return
         self.assertEqual(p.returncode, 130, err)
         if "stopped" in err:
             print("skipped: a slow machine: nothing had been measured yet")
@@ -251,10 +269,9 @@ class HalfACore(Case):
                 print("skipped: neither a control group nor a mount namespace can be made here")
                 return
             for goal in ("ttft", "throughput", "memory"):
-                r = subprocess.run(enter + [HAYATE, "tune", MODEL, "--goal", goal] + QUICK + ["--json"], capture_output=True, text=True,
-                                   timeout=300, env=common.clean_env(**self.env))
-                self.assertEqual(r.returncode, 0, r.stderr)
-                o = json.loads(r.stdout)
+                o = json.loads(self.search(lambda minutes: subprocess.run(
+                    enter + [HAYATE, "tune", MODEL, "--goal", goal, "--minutes", str(minutes)] + QUICK + ["--json"],
+                    capture_output=True, text=True, timeout=common.LONG, env=common.clean_env(**self.env))))
                 self.assertIn("quota 0.50", o["machine"])
                 for s in o["settings"]:
                     if s["name"].startswith("threads"):
@@ -275,11 +292,12 @@ class Kept(Case):
     def files(self):
         return sorted(glob.glob(self.path("kept", "*.json")))
 
-    def doctor(self, path, times=1.0, **fields):
+    def doctor(self, path, tps=None, **fields):
+        """tps: of every shape, about; a file may name speeds below 1e12."""
         with open(path, encoding="utf-8") as f:
             o = json.load(f)
         for s in o["shapes"]:
-            s["tps"] = [v * times for v in s["tps"]]
+            s["tps"] = [tps * (1 - k / 1000) for k in range(len(s["tps"]))] if tps else s["tps"]
         o.update(fields)
         with open(path, "w", encoding="utf-8") as f:
             json.dump(o, f)
@@ -308,7 +326,7 @@ class Kept(Case):
         lines = [json.loads(line) for line in r.stdout.splitlines()]
         self.assertEqual([x["verdict"] for x in lines if "compare" in x], ["same"] * 4)
         # once faster than anything is: every shape is named, and the status says it
-        self.doctor(self.files()[0], 1e6)
+        self.doctor(self.files()[0], 9e11)
         r = self.bench("--compare", "--save=bad", code=1)
         for shape in ("pp16 at depth 0, 1 row", "tg4 at depth 0, 2 rows"):
             self.assertIn("slower: " + shape, r.stderr)
@@ -318,7 +336,7 @@ class Kept(Case):
         self.bench("--compare", code=1)
         self.bench("--compare=bad", "--noise-floor", "99.99%")
         for path in self.files():  # both: a commit may name either, and neither may be faster than this machine in a while
-            self.doctor(path, 1e-12)
+            self.doctor(path, 1e-6)
         r = self.bench("--compare")
         self.assertEqual(r.stdout.count(": faster"), 4, r.stdout)
         with open(self.files()[0], encoding="utf-8") as f:
@@ -329,7 +347,7 @@ class Kept(Case):
     def test_other_shapes_and_options(self):
         self.bench("--save")
         r = self.bench("--compare", "-d", "16", "--noise-floor", "99.99%")
-        self.assertEqual(r.stdout.count("new"), 4, r.stdout)
+        self.assertEqual(r.stdout.count("the base has not measured it"), 4, r.stdout)
         self.assertIn("nothing is kept yet", self.bench("--compare", "--kv-type", "q8").stderr)
 
     def test_machine_and_broken_files(self):
@@ -371,27 +389,27 @@ class Kept(Case):
 class Nightly(Case):
     """tools/nightly.sh, with the tiny model in the place of the real one: keeps, compares, ends with 1 when slower."""
 
-    def night(self, code):
+    def night(self, code, floor):
         r = subprocess.run([os.path.join(common.ROOT, "tools", "nightly.sh"), "--measure", HAYATE, MODEL, "-p", "16", "-n", "4", "-d", "0",
-                            "-r", "5", "--noise-floor", "99.99%"], capture_output=True, text=True, timeout=300,
+                            "-r", "5", "--noise-floor", floor], capture_output=True, text=True, timeout=common.LONG,
                            env=common.clean_env(HAYATE_RESULTS=self.path("kept"), **self.env))
         self.assertEqual(r.returncode, code, r.stdout + r.stderr)
         return r
 
     def test_nights(self):
-        self.night(0)
-        self.night(0)
+        self.night(0, "99.99%")
+        self.night(0, "99.99%")
         kept = sorted(glob.glob(self.path("kept", "*.json")))
         self.assertEqual(len(kept), 2)
         with open(kept[1], encoding="utf-8") as f:
             o = json.load(f)
         for s in o["shapes"]:
-            s["tps"] = [1e6 * v for v in s["tps"]]
+            s["tps"] = [9e11 + k for k in range(len(s["tps"]))]
         with open(kept[1], "w", encoding="utf-8") as f:
             json.dump(o, f)
-        self.assertIn("slower: pp16 at depth 0, 8 rows", self.night(1).stderr)
+        self.assertIn("slower: pp16 at depth 0, 8 rows", self.night(1, "50%").stderr)
         self.assertEqual(len(glob.glob(self.path("kept", "*.json"))), 3)
-        self.night(1)  # it stays named until it is mended, or kept on purpose
+        self.night(1, "50%")  # it stays named until it is mended, or kept on purpose
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ static hy_status generate(hy_engine *e, char text[512], hy_err *err)
     hy_status s;
     size_t n = 0;
     do {
-        s = hy_poll(r, 30000, &ev, err);
+        s = hy_poll(r, 600000, &ev, err);
         if (s == HY_OK && ev.kind == HY_EV_TEXT && n + ev.n_text < 511) {
             memcpy(text + n, ev.text, ev.n_text);
             n += ev.n_text;
@@ -51,7 +51,7 @@ static hy_status end_of(hy_request *r, hy_err *err)
 {
     hy_event ev;
     hy_status s;
-    do s = hy_poll(r, 30000, &ev, err);
+    do s = hy_poll(r, 600000, &ev, err);
     while (s == HY_OK && ev.kind == HY_EV_TEXT);
     hy_release(r);
     return s;

@@ -50,7 +50,7 @@ static void read_answer(hy_request *r, answer *a)
     size_t n = 0;
     memset(a, 0, sizeof *a);
     do {
-        a->status = hy_poll(r, 60000, &ev, &err);
+        a->status = hy_poll(r, 600000, &ev, &err);
         assert_int_not_equal(ev.kind, HY_EV_NONE);
         for (uint32_t i = 0; i < ev.n_token; i++) {
             assert_true(a->n < MAX_GEN);

@@ -445,7 +445,7 @@ static void statistics(void **state)
     uint8_t map[4096];
     uint32_t n_page = hy_engine_page_map(e, map, sizeof map), n[4] = { 0 };
     assert_int_equal(n_page, s.counters.page_all);
-    for (int tries = 0; tries < 1000 && n[3] != s.page_cached; tries++) { /* published when the engine rests */
+    for (int tries = 0; tries < 60000 && n[3] != s.page_cached; tries++) { /* published when the engine rests */
         memset(n, 0, sizeof n);
         hy_engine_page_map(e, map, sizeof map);
         for (uint32_t i = 0; i < n_page; i++) n[map[i] & 3]++;
@@ -468,7 +468,7 @@ static void after_cancel(void **state)
         p.max_tokens = 300;
         hy_request *r = ask(e, &p);
         hy_event ev;
-        if (i % 2) assert_int_equal(hy_poll(r, 60000, &ev, NULL), HY_OK);
+        if (i % 2) assert_int_equal(hy_poll(r, 600000, &ev, NULL), HY_OK);
         hy_release(r);
         most += 16;
     }
@@ -525,7 +525,7 @@ static bool in_order(hy_engine *e)
     p.priority = -9; /* gives way to nobody */
     hy_request *busy = ask(e, &p), *r[N];
     hy_event ev;
-    assert_int_equal(hy_poll(busy, 60000, &ev, NULL), HY_OK);
+    assert_int_equal(hy_poll(busy, 600000, &ev, NULL), HY_OK);
     p.max_tokens = 4;
     for (int i = 0; i < N; i++) {
         p.priority = priority[i];

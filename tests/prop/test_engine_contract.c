@@ -60,7 +60,7 @@ static void collect(hy_request *r, answer *a)
     memset(a, 0, sizeof *a);
     size_t n = 0;
     do {
-        if (hy_poll(r, 30000, &a->done, &err) != HY_OK) fail_msg("%s", err.msg);
+        if (hy_poll(r, 600000, &a->done, &err) != HY_OK) fail_msg("%s", err.msg);
         assert_int_not_equal(a->done.kind, HY_EV_NONE);
         for (uint32_t i = 0; i < a->done.n_token; i++) {
             assert_true(a->n < N_GEN);
@@ -170,12 +170,12 @@ static void cancelling(void **state)
     hy_engine *e = open_engine(endless);
     hy_request *long_one = submit(e, 5, 0.9, 0), *waiting = submit(e, 6, 0, N_GEN), *last = submit(e, 7, 0, N_GEN);
     hy_event ev;
-    assert_int_equal(hy_poll(long_one, 30000, &ev, NULL), HY_OK);
+    assert_int_equal(hy_poll(long_one, 600000, &ev, NULL), HY_OK);
     hy_cancel(waiting); /* in the queue */
     hy_cancel(long_one); /* while it decodes */
     for (int i = 0; i < 2; i++) {
         hy_request *r = i ? waiting : long_one;
-        do assert_int_equal(hy_poll(r, 30000, &ev, NULL), HY_OK);
+        do assert_int_equal(hy_poll(r, 600000, &ev, NULL), HY_OK);
         while (ev.kind == HY_EV_TEXT);
         assert_int_equal(ev.kind, HY_EV_DONE);
         assert_int_equal(ev.finish, HY_FINISH_CANCELLED);
@@ -271,7 +271,7 @@ static void at_the_door(void **state)
     assert_non_null(strstr(err.msg, "q3"));
 }
 
-static void short_queue(hy_options *o) { o->n_seq = 1; o->n_queue = 2; }
+static void short_queue(hy_options *o) { o->n_seq = 1; o->n_queue = 2; o->n_ctx = 30000; } /* nobody is done meanwhile */
 
 static void full_queue(void **state)
 {

@@ -68,7 +68,7 @@ static void crowd(const char *what, hy_engine *e, const answer *want)
         }
         for (unsigned i = 0; i < N_REQ; i += 4) {
             hy_event ev;
-            if (i % 8) assert_int_equal(hy_poll(twin[i], 60000, &ev, NULL), HY_OK);
+            if (i % 8) assert_int_equal(hy_poll(twin[i], 600000, &ev, NULL), HY_OK);
             if (i % 3) hy_cancel(twin[i]);
             hy_release(twin[i]);
         }
