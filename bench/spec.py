@@ -197,9 +197,18 @@ def serve(a, name, model, draft, who, jobs, result):
                     r.update(task=task, who=who, streams=n, model=name, tokens=tokens, repeats=repeats,
                              by_costs=by_costs(costs, r) if n == 1 and "model" in costs else None)
                     result["table"].append(r)
+                    keep(a, result)
                     show(r)
         finally:
             s.stop()
+
+
+def keep(a, result):
+    """After every row: a run that ends early leaves what it measured."""
+    result["minutes"] = round((time.monotonic() - a.began) / 60, 1)
+    out = a.out or (os.path.join(HERE, "results", "spec.json") if a.suite and not a.only else None)
+    if out:
+        results.save(out, result)
 
 
 def show(r):
@@ -251,7 +260,7 @@ def main():
     p.add_argument("--note", default="")
     p.add_argument("--out")
     a = p.parse_args()
-    began = time.monotonic()
+    a.began = time.monotonic()
     result = {"machine": servers.machine(), "model": os.path.basename(a.model), "note": a.note, "commit": commit(), "table": [],
               "costs": {}, "loads": [os.getloadavg()[0]], "pad": {"layers": LAYERS, "scale": SCALE}}
     if a.replay:
@@ -266,11 +275,8 @@ def main():
             serve(a, os.path.basename(a.model), a.model, a.draft, who, jobs, result)
     if a.make:
         return
-    result["minutes"] = round((time.monotonic() - began) / 60, 1)
     result["loads"].append(os.getloadavg()[0])
-    out = a.out or (os.path.join(HERE, "results", "spec.json") if a.suite and not a.only else None)
-    if out:
-        results.save(out, result)
+    keep(a, result)
 
 
 if __name__ == "__main__":

@@ -186,8 +186,8 @@ class Page(Case):
         expect(page.locator("#profile-run")).to_be_disabled()
         expect(page.locator(".profile .note")).to_contain_text(re.compile(r"\d s left|almost there"))
         serve_common.until("the request", lambda: page.wait_for_timeout(10) or held)
-        page.unroute("**/debug/profile*")
         held[0].continue_()
+        page.unroute("**/debug/profile*")
         expect(page.locator("#profile-run")).to_be_enabled()
         text = page.locator("#profile-result").inner_text()
         for want in ("engine made", "largest share", "Bottleneck", "Worth trying", "waiting at barriers", "Steps that"):
