@@ -206,9 +206,8 @@ def serve(a, name, model, draft, who, jobs, result):
 def keep(a, result):
     """After every row: a run that ends early leaves what it measured."""
     result["minutes"] = round((time.monotonic() - a.began) / 60, 1)
-    out = a.out or (os.path.join(HERE, "results", "spec.json") if a.suite and not a.only else None)
-    if out:
-        results.save(out, result)
+    if a.out:
+        results.save(a.out, result)
 
 
 def show(r):
@@ -260,6 +259,7 @@ def main():
     p.add_argument("--note", default="")
     p.add_argument("--out")
     a = p.parse_args()
+    a.out = a.out or (os.path.join(HERE, "results", "spec.json") if a.suite and not a.only else None)
     a.began = time.monotonic()
     result = {"machine": servers.machine(), "model": os.path.basename(a.model), "note": a.note, "commit": commit(), "table": [],
               "costs": {}, "loads": [os.getloadavg()[0]], "pad": {"layers": LAYERS, "scale": SCALE}}

@@ -37,7 +37,8 @@ halt() {
     wait "$server" || failed=1
     server=
 }
-cases() { "$python" -m pytest -q -p no:cacheprovider "$@" || failed=1; }
+run_cases() { "$python" -m pytest -q -p no:cacheprovider "$@"; }
+cases() { run_cases "$@" || failed=1; }
 
 export LITELLM_LOCAL_MODEL_COST_MAP=True # or it asks the network for prices
 export BASE_URL TIMEOUT=${TIMEOUT:-300} N_CTX=1024 PYTHONDONTWRITEBYTECODE=1
@@ -56,7 +57,7 @@ serve "$work/tiny.gguf"
 cases --rootdir "$shared/cases/api" "$shared/cases/api/test_connections.py" -k 'not frees_slot'
 # two of them want an answer within ten seconds: a machine that was elsewhere then is asked again
 for try in 1 2 3 4 5; do
-    ! "$python" -m pytest -q -p no:cacheprovider --rootdir "$shared/cases/api" "$shared/cases/api/test_connections.py" -k frees_slot || break
+    ! run_cases --rootdir "$shared/cases/api" "$shared/cases/api/test_connections.py" -k frees_slot || break
     [ "$try" -lt 5 ] || failed=1
 done
 halt

@@ -94,7 +94,7 @@ static void put_line(hy_buf *out, hy_buf *line)
 {
     wrap(out, line->len ? line->data : "", 0, 2);
     out->failed = out->failed || line->failed;
-    line->len = 0;
+    hy_buf_reset(line);
 }
 
 static void put_head(const json_t *o, hy_buf *out)

@@ -169,11 +169,9 @@ class Proof(unittest.TestCase):
         """The head of a file that tune writes here."""
         with tempfile.TemporaryDirectory() as d:
             out = os.path.join(d, "x.conf")
-            for minutes in (0.02, 0.2, 2):  # a machine that stands still meanwhile needs more
-                r = common.run(self, HAYATE, "tune", MODEL, "--goal", "ttft", "--minutes", minutes, "-p", "16", "--out", out,
-                               env={"HAYATE_CACHE": d})
-                if "too short" not in r.stderr:
-                    break
+            _, r = common.long_enough(lambda minutes: common.run(
+                self, HAYATE, "tune", MODEL, "--goal", "ttft", "--minutes", minutes, "-p", "16", "--out", out,
+                env={"HAYATE_CACHE": d}), (0.02, 0.2, 2))
             self.assertEqual(r.returncode, 0, r.stderr)
             with open(out, encoding="utf-8") as f:
                 return "".join(line for line in f if line.startswith("#!"))

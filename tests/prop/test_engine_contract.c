@@ -271,7 +271,7 @@ static void at_the_door(void **state)
     assert_non_null(strstr(err.msg, "q3"));
 }
 
-static void short_queue(hy_options *o) { o->n_seq = 1; o->n_queue = 2; o->n_ctx = 30000; } /* nobody is done meanwhile */
+static void short_queue(hy_options *o) { endless(o); o->n_queue = 2; } /* nobody is done meanwhile */
 
 static void full_queue(void **state)
 {
